@@ -1,0 +1,82 @@
+package classify
+
+import (
+	"fmt"
+	"strings"
+)
+
+// streamError has the fields of net/http's and x/net's error of an HTTP/2
+// stream. Both copy themselves into any struct with these fields when errors.As
+// asks for it.
+type streamError struct {
+	StreamID uint32
+	Code     uint32
+	Cause    error
+}
+
+func (e streamError) Error() string {
+	return fmt.Sprintf("stream %d: code %d: %v", e.StreamID, e.Code, e.Cause)
+}
+
+// stream reads the error of an HTTP/2 stream. REFUSED_STREAM proves that the
+// other side processed nothing (RFC 9113 section 8.7), if it was the other side
+// that said so.
+func stream(err error) (evidence, bool) {
+	const refusedStream = 7 // RFC 9113 section 7
+	// Asking every error that has an As method to become a streamError is what
+	// errors.As does, one step of it.
+	e, ok := as[streamError](err)
+	if !ok {
+		return evidence{}, false
+	}
+	fromPeer := e.Cause != nil && e.Cause.Error() == "received from peer"
+	switch {
+	case fromPeer && e.Code == refusedStream:
+		return streamRefused, true
+	case fromPeer:
+		return evidence{Verdict: Verdict{Reason: reasonReset}}, true
+	}
+	return evidence{Verdict: Verdict{Reason: reasonMalformed}}, true
+}
+
+var (
+	streamRefused = evidence{Verdict{Class: Retryable, Reason: reasonRefusedStream}, lastSend}
+	goneAway      = evidence{Verdict{Class: Retryable, Reason: reasonGoAway}, lastSend}
+)
+
+// textHTTP2 reads the texts of net/http's HTTP/2 client for which there is no
+// type. A stream above the last one that a GOAWAY names was not processed
+// (RFC 9113 section 6.8).
+func textHTTP2(s string) (evidence, bool) {
+	const graceful = "http2: Transport received Server's graceful shutdown GOAWAY"
+	if s == graceful {
+		return goneAway, true
+	}
+	if code, ok := strings.CutPrefix(s, "http2: Transport received GOAWAY from server ErrCode:"); ok {
+		e := goneAway
+		e.Throttled = code == "ENHANCE_YOUR_CALM"
+		return e, true
+	}
+	if rest, ok := strings.CutPrefix(s, "http2: Transport: cannot retry err ["); ok {
+		inner, _, _ := strings.Cut(rest, "] after Request.Body was written")
+		if inner == graceful {
+			return goneAway, true
+		}
+		if strings.HasPrefix(inner, "stream error: ") && strings.HasSuffix(inner, "; REFUSED_STREAM; received from peer") {
+			return streamRefused, true
+		}
+		return evidence{Verdict: Verdict{Reason: reasonReset}}, true
+	}
+	switch {
+	case strings.HasPrefix(s, "http2: server sent GOAWAY and closed the connection; "):
+		// Always a stream that the GOAWAY does not exclude.
+		return evidence{Verdict: Verdict{Reason: reasonGoAway}}, true
+	case strings.HasPrefix(s, "connection error: "), strings.HasPrefix(s, "http2: connection error: "):
+		return evidence{Verdict: Verdict{Reason: reasonMalformed}}, true
+	case s == "http2: client connection lost":
+		return evidence{Verdict: Verdict{Reason: reasonClosed}}, true
+	case s == "http2: response body closed", s == "http2: request body larger than specified content length":
+		return badBody, true
+	}
+	return evidence{}, false
+}
