@@ -42,5 +42,5 @@ func Fits(ctx context.Context, wait, need time.Duration) bool {
 	}
 	// The two are subtracted one after the other: their sum may be more than a Duration can hold.
 	left -= max(wait, 0)
-	return left > 0 && left > max(need, 0)
+	return left > max(need, 0)
 }
