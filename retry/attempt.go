@@ -1,0 +1,139 @@
+package retry
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/reintento/reintento/classify"
+)
+
+// Attempt is the record of one try at an intention.
+type Attempt struct {
+	Number   int              // from 1
+	Start    time.Time        // when it began
+	Duration time.Duration    // until its result was known
+	Failed   bool             // whether it failed
+	Verdict  classify.Verdict // what the failure proves; zero for a success
+	Err      error            // the real error; nil for a success and for a response
+	Status   int              // the status of a response; 0 for none
+	Wait     time.Duration    // the wait before the next attempt; 0 after the last one
+
+	// Connections is how many connections a transport obtained in this attempt,
+	// and Resends how often the request was sent again inside it, by the layer
+	// below or after a proof that a used connection had carried nothing.
+	Connections int
+	Resends     int
+}
+
+// mark says that a layer above counts attempts, so that no layer below repeats
+// as well. It counts only while its attempt runs.
+type mark struct {
+	number int // of the outermost layer, from 1
+	limit  int
+	keyed  bool // the caller trusts the keys of all writes in the attempt
+	over   atomic.Bool
+	ledger *ledger // where calls below enter what they did; nil for another process
+}
+
+type contextKey uint8
+
+// The keys are pointers: comparing them costs next to nothing, on a way that
+// every lookup in an attempt's context goes.
+var (
+	markKey   any = new(contextKey)
+	ringKey   any = new(contextKey)
+	safetyKey any = new(contextKey)
+	callKey   any = new(contextKey)
+)
+
+// attempt is the context of one attempt.
+type attempt struct {
+	context.Context
+	mark
+	call   *Call
+	ledger ledger
+}
+
+// Value finds the mark, the keys and the call of the attempt itself, and all
+// else in the caller's context.
+func (a *attempt) Value(key any) any {
+	switch key {
+	case markKey:
+		return &a.mark
+	case ringKey:
+		return a.call.ring
+	case callKey:
+		return a.call
+	}
+	return a.Context.Value(key)
+}
+
+// liveMark returns the mark of the attempt around ctx, or nil.
+func liveMark(ctx context.Context) *mark {
+	m, _ := ctx.Value(markKey).(*mark)
+	if m == nil || m.over.Load() {
+		return nil
+	}
+	return m
+}
+
+// AttemptOf returns the number of the attempt that ctx belongs to, counted from
+// 1 by the outermost layer, and 0 outside of an attempt.
+func AttemptOf(ctx context.Context) int {
+	if m := liveMark(ctx); m != nil {
+		return m.number
+	}
+	return 0
+}
+
+// Mark returns the number of the attempt that ctx belongs to and the limit of
+// the layer that counts it; ok is false outside of an attempt. Transports
+// announce it to services that have a layer of their own.
+func Mark(ctx context.Context) (number, limit int, ok bool) {
+	if m := liveMark(ctx); m != nil {
+		return m.number, m.limit, true
+	}
+	return 0, 0, false
+}
+
+// WithMark returns a context for work that is done for attempt number of limit
+// in another process: layers below make one attempt if limit is above 1. The
+// mark counts until done is called, which must happen when the work has been
+// answered.
+func WithMark(ctx context.Context, number, limit int) (marked context.Context, done func()) {
+	m := &mark{number: number, limit: limit}
+	return context.WithValue(ctx, markKey, m), func() { m.over.Store(true) }
+}
+
+// Detach returns a context for background work that is started inside an
+// attempt and outlives it. It carries the values of ctx, but neither its end
+// nor its deadline, neither mark nor intention: what runs under it has a layer
+// of its own and repeats by itself.
+func Detach(ctx context.Context) context.Context {
+	return unmarked{context.WithoutCancel(ctx)}
+}
+
+// unmarked hides the marks and keys of the attempts around.
+type unmarked struct{ context.Context }
+
+func (u unmarked) Value(key any) any {
+	switch key {
+	case markKey, ringKey, callKey, safetyKey:
+		return nil
+	}
+	return u.Context.Value(key)
+}
+
+// WithSafety returns a context in which a request through a transport of this
+// module has the safety s, whatever its method says. It concerns requests, not
+// [Do], whose safety is an argument.
+func WithSafety(ctx context.Context, s Safety) context.Context {
+	return context.WithValue(ctx, safetyKey, s)
+}
+
+// SafetyOf returns what [WithSafety] declared; ok is false if it did not.
+func SafetyOf(ctx context.Context) (s Safety, ok bool) {
+	s, ok = ctx.Value(safetyKey).(Safety)
+	return s, ok
+}

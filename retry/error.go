@@ -1,0 +1,195 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/reintento/reintento/breaker"
+	"github.com/reintento/reintento/classify"
+)
+
+// The reasons for which a call stops. Each is in [Error].Stop and [Report].Stop,
+// alone or joined with more; test with errors.Is. Other reasons are the caller's
+// own context error and its cause, and [breaker.ErrOpen].
+var (
+	// ErrAttempts: all attempts that the policy allows have failed.
+	ErrAttempts = errors.New("attempts used up")
+	// ErrDeadline: the time for the whole intention is over, or the next wait
+	// cannot end within it. It matches context.DeadlineExceeded too.
+	ErrDeadline error = noTime{}
+	// ErrBudget: the destination may not be sent a retry at present.
+	ErrBudget = errors.New("retry budget empty")
+	// ErrPermanent: the failure would repeat itself.
+	ErrPermanent = errors.New("permanent failure")
+	// ErrPushback: the destination asked to be left alone for longer than this
+	// call can wait. [Error].RetryAfter says for how long.
+	ErrPushback = errors.New("callee asked to be left alone")
+	// ErrOutcomeUnknown: the intention may have been applied. An [*Error]
+	// matches it whenever its Outcome is [Unknown], whatever Stop is.
+	ErrOutcomeUnknown = errors.New("outcome unknown")
+)
+
+// ErrNotApplied is what a lookup given to [Reconcile] returns when the
+// intention was not applied and cannot be applied any more by what was sent.
+var ErrNotApplied = errors.New("not applied")
+
+type noTime struct{}
+
+func (noTime) Error() string        { return "no time left" }
+func (noTime) Timeout() bool        { return true }
+func (noTime) Is(target error) bool { return target == context.DeadlineExceeded }
+
+// Error is how a call ended that did not succeed. It matches, with errors.Is
+// and errors.As, the reason for stopping and the last attempt's error, and
+// [ErrOutcomeUnknown] if nobody knows whether the intention was applied.
+type Error struct {
+	Destination string
+	Operation   string // as given by Named; the method of a request; may be empty
+	Intention   Intention
+	Outcome     Outcome
+	Stop        error         // why there was no further attempt
+	Last        error         // the last attempt's failure; nil if nothing was sent
+	Attempts    []Attempt     // every attempt made
+	RetryAfter  time.Duration // when the destination may be asked again; 0: unknown
+
+	elapsed time.Duration
+	verdict classify.Verdict
+}
+
+// Error says in one line what happened, what is known of the effect, and what
+// the caller can do.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("retry: ")
+	if e.Operation != "" {
+		b.WriteString(e.Operation + " ")
+	}
+	fmt.Fprintf(&b, "to %s: %v after ", e.Destination, e.Stop)
+	switch len(e.Attempts) {
+	case 0:
+		b.WriteString("no attempt")
+	case 1:
+		fmt.Fprintf(&b, "1 attempt in %v", round(e.elapsed))
+	default:
+		fmt.Fprintf(&b, "%d attempts in %v", len(e.Attempts), round(e.elapsed))
+	}
+	if e.Last != nil {
+		fmt.Fprintf(&b, ": %v", e.Last)
+	}
+	switch e.Outcome {
+	case Unknown:
+		b.WriteString("; it may have been applied: find out before repeating it")
+		if e.Intention.Key != "" {
+			b.WriteString(" under another key than " + e.Intention.Key)
+		}
+	case Applied:
+		b.WriteString("; it was applied: do not repeat it")
+	case NotApplied:
+		b.WriteString("; it was not applied")
+		switch {
+		case e.RetryAfter > 0:
+			fmt.Fprintf(&b, ": repeat it in %v", round(e.RetryAfter))
+		case errors.Is(e.Stop, ErrPermanent):
+			b.WriteString(": mend the cause before repeating it")
+		default:
+			b.WriteString(": it can be repeated later")
+		}
+	}
+	return b.String()
+}
+
+// round keeps three digits or so: an error's text is read by people.
+func round(d time.Duration) time.Duration {
+	for unit := time.Second; unit > time.Nanosecond; unit /= 10 {
+		if d >= 100*unit {
+			return d.Round(unit)
+		}
+	}
+	return d
+}
+
+// Unwrap returns the reason for stopping and the last attempt's error.
+func (e *Error) Unwrap() []error {
+	errs := make([]error, 0, 2)
+	if e.Stop != nil {
+		errs = append(errs, e.Stop)
+	}
+	if e.Last != nil {
+		if e.Outcome == Unknown {
+			errs = append(errs, e.Last)
+		} else {
+			errs = append(errs, known{e.Last})
+		}
+	}
+	return errs
+}
+
+// Is reports whether target is ErrOutcomeUnknown and the outcome is unknown;
+// errors.Is goes on to what e wraps.
+func (e *Error) Is(target error) bool {
+	return target == ErrOutcomeUnknown && e.Outcome == Unknown
+}
+
+// Timeout reports whether time was what the call lacked: its own deadline or
+// the caller's, or that of the last attempt.
+func (e *Error) Timeout() bool {
+	if errors.Is(e.Stop, context.DeadlineExceeded) {
+		return true
+	}
+	return e.verdict.Reason == "timeout" && !errors.Is(e.Stop, context.Canceled)
+}
+
+// Verdict is what the failure means to a layer around. A layer that made its
+// one attempt for an outer one hands up what that attempt proves. One that
+// repeated by itself has done what can be done: its failure is permanent.
+func (e *Error) Verdict() classify.Verdict { return e.verdict }
+
+// known hides from an error that was once of unknown outcome that it was: the
+// outcome has been found out since.
+type known struct{ error }
+
+func (k known) Is(target error) bool {
+	return target != ErrOutcomeUnknown && errors.Is(k.error, target)
+}
+
+func (k known) As(target any) bool { return errors.As(k.error, target) }
+
+// Report is what is known of a call, whether it succeeded or not.
+type Report struct {
+	Destination string
+	Operation   string
+	Intention   Intention
+	Outcome     Outcome
+	Attempts    []Attempt
+	// Resends counts what was sent again inside attempts: by the layer below,
+	// or after the proof that a used connection had carried nothing.
+	Resends    int
+	Stop       error         // why there was no further attempt; nil after a success
+	RetryAfter time.Duration // when the destination may be asked again; 0: unknown
+}
+
+// callerEnded is the reason of a call that stopped because its caller's context
+// has ended. It matches the context's error and its cause.
+func callerEnded(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if cause == nil || cause == err {
+		return err
+	}
+	return &ended{err: err, cause: cause}
+}
+
+type ended struct{ err, cause error }
+
+func (e *ended) Error() string   { return e.err.Error() + ": " + e.cause.Error() }
+func (e *ended) Unwrap() []error { return []error{e.err, e.cause} }
+
+// refusedUntil returns when a refused breaker can be asked again.
+func refusedUntil(err error) time.Duration {
+	if open, ok := errors.AsType[*breaker.OpenError](err); ok && !open.RetryAt.IsZero() {
+		return max(0, time.Until(open.RetryAt))
+	}
+	return 0
+}

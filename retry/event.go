@@ -1,0 +1,142 @@
+package retry
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/reintento/reintento/breaker"
+	"github.com/reintento/reintento/classify"
+)
+
+// EventKind says what an [Event] tells.
+type EventKind uint8
+
+const (
+	// EventAttempt: an attempt has ended, well or not. A response whose body
+	// breaks after it was handed over is told by a second event of its attempt.
+	EventAttempt EventKind = iota + 1
+	// EventRetry: another attempt is decided and follows after Wait.
+	EventRetry
+	// EventStop: the call gives up, for the reason in Stop.
+	EventStop
+	// EventBreakerChange: the destination's circuit breaker changed its state.
+	EventBreakerChange
+	// EventPushback: the destination is paused for Wait, at the callee's wish.
+	EventPushback
+	// EventLayerSuppressed: this layer makes one attempt, since a layer above
+	// repeats. It is told once in each attempt of that layer.
+	EventLayerSuppressed
+)
+
+// String returns the kind as a word for logs.
+func (k EventKind) String() string {
+	switch k {
+	case EventAttempt:
+		return "attempt"
+	case EventRetry:
+		return "retry"
+	case EventStop:
+		return "stop"
+	case EventBreakerChange:
+		return "breaker_change"
+	case EventPushback:
+		return "pushback"
+	case EventLayerSuppressed:
+		return "layer_suppressed"
+	}
+	return "invalid"
+}
+
+// Event is one thing that happened to a call or a destination. It holds no
+// header value, query or user info, the idempotency key aside.
+type Event struct {
+	Kind        EventKind
+	Destination string
+	Operation   string
+	Intention   Intention
+	Safety      Safety
+	Attempt     int // from 1; how many there were, for EventStop
+	MaxAttempts int
+	Start       time.Time        // of the attempt, or of the call for EventStop
+	Duration    time.Duration    // since Start
+	Failed      bool             // of the attempt
+	Verdict     classify.Verdict // of the attempt; its RetryAfter is the server's hint
+	Status      int              // of a response; 0 for none
+	Err         error            // the real error of the attempt
+	Connections int              // obtained by a transport in this attempt
+	Resends     int              // within this attempt
+	Wait        time.Duration    // before the next attempt, or of the pause
+	Stop        error            // why the call gave up
+	Outcome     Outcome          // of the intention, for EventStop
+	Breaker     breaker.Change   // for EventBreakerChange
+}
+
+// Observer is told what happens. It is called with no lock held, from the
+// goroutine that it happens in, which waits for it. It may be called by many
+// goroutines at once. A panic in it passes through the call. The context is the
+// caller's, so that values of it can be read; it is context.Background for
+// EventBreakerChange.
+type Observer func(ctx context.Context, e Event)
+
+// LogTo returns an observer that writes to l: a line for each retry, pushback and
+// suppressed layer at debug level, for each call given up at warn, and for each
+// breaker change at info. Reasons are from the closed list of package classify.
+func LogTo(l *slog.Logger) Observer {
+	return func(ctx context.Context, e Event) {
+		level, message := slog.LevelDebug, ""
+		switch e.Kind {
+		case EventRetry:
+			message = "retry"
+		case EventPushback:
+			message = "pushback"
+		case EventLayerSuppressed:
+			message = "retry left to the layer above"
+		case EventStop:
+			level, message = slog.LevelWarn, "gave up"
+		case EventBreakerChange:
+			level, message = slog.LevelInfo, "breaker changed"
+		default:
+			return
+		}
+		if !l.Enabled(ctx, level) {
+			return
+		}
+		attrs := make([]slog.Attr, 0, 12)
+		attrs = append(attrs, slog.String("destination", e.Destination))
+		if e.Operation != "" {
+			attrs = append(attrs, slog.String("operation", e.Operation))
+		}
+		if e.Intention.Key != "" {
+			attrs = append(attrs, slog.String("key", e.Intention.Key))
+		}
+		switch e.Kind {
+		case EventRetry:
+			attrs = append(attrs,
+				slog.Int("attempt", e.Attempt), slog.Int("max", e.MaxAttempts),
+				slog.String("class", e.Verdict.Class.String()), slog.String("reason", e.Verdict.Reason),
+				slog.Duration("wait", e.Wait))
+			if e.Verdict.RetryAfter > 0 {
+				attrs = append(attrs, slog.Duration("hint", e.Verdict.RetryAfter))
+			}
+		case EventStop:
+			attrs = append(attrs,
+				slog.Int("attempts", e.Attempt), slog.String("outcome", e.Outcome.String()),
+				slog.String("stop", e.Stop.Error()), slog.Duration("elapsed", e.Duration))
+			if e.Verdict.Reason != "" {
+				attrs = append(attrs, slog.String("class", e.Verdict.Class.String()), slog.String("reason", e.Verdict.Reason))
+			}
+			if e.Err != nil {
+				attrs = append(attrs, slog.String("error", e.Err.Error()))
+			}
+		case EventPushback:
+			attrs = append(attrs, slog.Duration("wait", e.Wait))
+		case EventBreakerChange:
+			attrs = append(attrs, slog.String("from", e.Breaker.From.String()), slog.String("to", e.Breaker.To.String()))
+			if !e.Breaker.RetryAt.IsZero() {
+				attrs = append(attrs, slog.Time("retry_at", e.Breaker.RetryAt))
+			}
+		}
+		l.LogAttrs(ctx, level, message, attrs...)
+	}
+}

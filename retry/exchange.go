@@ -1,0 +1,102 @@
+package retry
+
+import (
+	"context"
+	"time"
+
+	"github.com/reintento/reintento/classify"
+)
+
+// Exchange is one request of a transport on its way through the loop. Package
+// httpclient implements it for HTTP; whoever writes a transport for another
+// protocol can do the same. Its methods are called one after the other.
+type Exchange interface {
+	// Attempt makes one attempt under ctx, which carries the mark and no time
+	// limit: the exchange keeps t.Timeout and t.Until itself, since only it
+	// knows when a result is handed over.
+	Attempt(ctx context.Context, t Try) Result
+	// Again is called when another attempt is decided, before the wait. It
+	// makes sure that the request can be sent again, then gives the last result
+	// up. err says that it cannot be: then the last result stays. last stands in
+	// the place of a result that was given up and had no error of its own.
+	Again() (last, err error)
+}
+
+// Try is what an exchange must know for one attempt.
+type Try struct {
+	Number  int           // from 1
+	Timeout time.Duration // for this attempt; 0: no limit
+	Until   time.Time     // for the whole intention; zero: no limit
+	Key     string        // to send; empty for a request that carries none
+	Safety  Safety        // how the request may be repeated, as far as is known now
+	Spare   int           // how often the layer below may send it once more
+	Policy  *Policy       // with its defaults applied; read only
+}
+
+// Result is what one attempt came to.
+type Result struct {
+	Failed      bool
+	Err         error            // nil for a success, and where a response is held
+	Verdict     classify.Verdict // of a failure
+	Outcome     Outcome          // of this attempt alone
+	Final       bool             // the answer speaks for the whole intention, whatever went before
+	Well        bool             // the answer shows that the callee is well
+	Status      int              // of a response
+	Pushback    time.Duration    // a wait that the callee asked of everyone
+	Connections int              // obtained in this attempt
+	Resends     int              // within this attempt
+	Sends       int              // of these re-sends, those that count as attempts
+	Stop        error            // why the request cannot be sent again; nil if it can
+
+	givenUp bool // the work holds the response no more
+}
+
+// Request describes to the loop what an exchange is about.
+type Request struct {
+	Operation string // for logs, metrics and errors
+	Target    string // method and target: what makes two writes equal
+	Read      bool   // it changes nothing
+	Safety    Safety // what is declared; Unsafe with a key becomes Keyed where the key is trusted
+	Carries   bool   // it carries a key
+	Key       string // the caller's own, which declares that it is honoured
+	Following *Call  // the call of the previous redirect hop
+}
+
+// Exchange runs x through the loop. A nil error means that the exchange holds
+// the result: a success, or a response that is final whatever it says. The
+// returned call tells the rest; it is not nil, whatever the error.
+func (d *Destination) Exchange(ctx context.Context, x Exchange, r Request) (*Call, error) {
+	c := &exchange{x: x}
+	var opt [1]CallOption
+	opt[0].operation = r.Operation
+	c.request, c.isRequest = r, true
+	if err := c.begin(ctx, d, r.Safety, opt[:]); err != nil {
+		return &c.Call, err
+	}
+	return &c.Call, c.run(c)
+}
+
+// CallOf returns the call whose attempt ctx was made for, even after its end;
+// ok is false elsewhere.
+func CallOf(ctx context.Context) (c *Call, ok bool) {
+	c, ok = ctx.Value(callKey).(*Call)
+	return c, ok
+}
+
+// exchange adapts an Exchange to the loop.
+type exchange struct {
+	Call
+	x Exchange
+}
+
+func (e *exchange) try(a *attempt) Result {
+	a.Context = e.ctx
+	return e.x.Attempt(a, Try{
+		Number: a.mark.number, Timeout: max(0, e.policy.AttemptTimeout), Until: e.until,
+		Key: e.requestKey(), Safety: e.trust(), Spare: e.limit - e.sent - 1, Policy: e.policy,
+	})
+}
+
+func (e *exchange) again() (last, err error) { return e.x.Again() }
+
+func (e *exchange) look(context.Context, Intention) error { return nil }
