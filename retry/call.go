@@ -22,11 +22,14 @@ type Call struct {
 	lookup    any
 	request   Request
 	isRequest bool
+	above     *Call // the call of a transport around that carries the same request
 
 	outer    *mark // the attempt around, if it repeats or is watched
 	ring     *keyring
 	own      keyring
 	overlaps bool // an equal write of the attempt around is running
+
+	takenFrom *keyring // where ring was taken from, to be released
 
 	start time.Time
 	until time.Time // the end of the whole intention; zero: none
@@ -82,20 +85,34 @@ func (c *Call) begin(ctx context.Context, d *Destination, s Safety, opts []CallO
 		// happens after it.
 		outer, ring = nil, nil
 	}
+	if above, _ := ctx.Value(callKey).(*Call); outer != nil && above != nil && above.isRequest && c.isRequest {
+		c.above = above
+	}
 	if err := c.chooseKey(outer, ring, key); err != nil {
 		return err
 	}
 	c.outer = outer
 	c.policy, c.state, c.opts = d.resolve()
 	c.limit = c.policy.MaxAttempts
+	if c.suppressed() {
+		c.limit = 1
+	}
 	c.start = time.Now()
 	if c.policy.Deadline > 0 {
 		c.until = c.start.Add(c.policy.Deadline)
 	}
-	if f := c.request.Following; f != nil && !f.until.IsZero() && (c.until.IsZero() || f.until.Before(c.until)) {
-		c.until = f.until
+	if f := c.request.Following; f != nil {
+		c.endBy(f.until)
 	}
+	c.endBy(c.request.Until)
 	return nil
+}
+
+// endBy makes t the end of the intention, if it is earlier than the present one.
+func (c *Call) endBy(t time.Time) {
+	if !t.IsZero() && (c.until.IsZero() || t.Before(c.until)) {
+		c.until = t
+	}
 }
 
 // chooseKey finds the keyring of the call: the caller's own key, a place in the
@@ -131,6 +148,7 @@ func (c *Call) chooseKey(outer *mark, ring *keyring, key string) error {
 		c.ring = ring
 	default:
 		c.ring, c.overlaps = ring.take(outer, c.what())
+		c.takenFrom = ring
 	}
 	c.operation = orElse(c.operation, c.ring.operation)
 	return nil

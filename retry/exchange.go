@@ -60,6 +60,10 @@ type Request struct {
 	Carries   bool   // it carries a key
 	Key       string // the caller's own, which declares that it is honoured
 	Following *Call  // the call of the previous redirect hop
+
+	// Until ends the intention, where the end is no context's. Zero means no
+	// such end.
+	Until time.Time
 }
 
 // Exchange runs x through the loop. A nil error means that the exchange holds
@@ -81,6 +85,15 @@ func (d *Destination) Exchange(ctx context.Context, x Exchange, r Request) (*Cal
 func CallOf(ctx context.Context) (c *Call, ok bool) {
 	c, ok = ctx.Value(callKey).(*Call)
 	return c, ok
+}
+
+// Outermost returns the call that the caller of the transport made, where one
+// transport of this module runs inside another and both carry the same request.
+func (c *Call) Outermost() *Call {
+	for c.above != nil {
+		c = c.above
+	}
+	return c
 }
 
 // exchange adapts an Exchange to the loop.

@@ -411,8 +411,8 @@ func (c *Call) end() {
 	if c.taken {
 		c.state.budget.refund()
 	}
-	if c.ring != &c.own {
-		c.ring.release(c.outer, c.what())
+	if c.takenFrom != nil {
+		c.takenFrom.release(c.outer, c.what())
 	}
 	c.state.leave()
 }
