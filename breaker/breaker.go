@@ -83,8 +83,8 @@ func New(name string, s Settings, onChange func(Change)) (*Breaker, error) {
 	return b, nil
 }
 
-// readyToTrip is asked by gobreaker after each failure while closed; mu is held. Requests is no measure here, for it
-// counts what was excluded too.
+// readyToTrip is asked by gobreaker after each failure while closed; mu is held. What is measured is results: gobreaker's
+// Requests would hold attempts without one too.
 func (b *Breaker) readyToTrip(c gobreaker.Counts) bool {
 	results := c.TotalSuccesses + c.TotalFailures
 	return results >= uint32(b.settings.MinResults) &&

@@ -267,7 +267,7 @@ func TestItRefusesUntilItsTimeAndThenProbes(t *testing.T) {
 		if got := b.refused(); got != retryAt {
 			t.Errorf("a nanosecond before its time: OpenError.RetryAt = %v, want %v", got, retryAt)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		p := b.allow()
 		b.is(breaker.HalfOpen)
 		p.Settle(breaker.Success)
