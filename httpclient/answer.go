@@ -1,0 +1,113 @@
+package httpclient
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/reintento/reintento/classify"
+	"github.com/reintento/reintento/retry"
+)
+
+// answered fills in what a response means: the table of package classify, then
+// what a destination says of its own statuses, then what a trusted key changes.
+// A header by which the server refuses a repeat stands above all of them.
+func (x *exchange) answered(r *retry.Result, resp *http.Response, received time.Time, t retry.Try) {
+	code := resp.StatusCode
+	r.Status = code
+	r.Outcome = retry.Applied
+	v, failed := classify.Status(code, resp.Header, received)
+	if code == http.StatusSwitchingProtocols && x.request.Header.Get("Upgrade") != "" {
+		failed = false
+	}
+	refused := failed && refusesRepeat(resp.Header, received)
+	own, declared := t.Policy.Statuses[code]
+	if declared {
+		failed = true
+		v.Reason = reasonOf(code)
+		if !refused {
+			v.Class = own
+		}
+	}
+	replayed := says(resp.Header, "Idempotent-Replayed", "true")
+	r.Final = x.safety == retry.Keyed && (!failed || code == http.StatusSeeOther || replayed || speaksForAll(code, v))
+	if !failed {
+		return
+	}
+	r.Failed = true
+	switch {
+	case declared || refused:
+	case code == http.StatusConflict && x.safety == retry.Keyed:
+		v.Class = classify.Retryable // the first attempt is still running
+	case code == http.StatusMisdirectedRequest || code == http.StatusTooEarly:
+		if x.repeated[code] {
+			v.Class = classify.Permanent
+		}
+		if x.repeated == nil {
+			x.repeated = make(map[int]bool)
+		}
+		x.repeated[code] = true
+	}
+	v.Repeatable = x.safety != retry.Unsafe
+	if x.safety == retry.Keyed && says(resp.Header, "Idempotency-Status", "ignored") {
+		v.Repeatable, r.Final = false, false
+	}
+	r.Verdict = v
+	r.Outcome = x.outcome(code, v, resp.Header, received, declared)
+	r.Well = code < 500 && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests
+	if code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable {
+		r.Pushback = v.RetryAfter
+	}
+}
+
+// outcome is what a failed answer says of the effect of its own attempt.
+func (x *exchange) outcome(code int, v classify.Verdict, h http.Header, received time.Time, declared bool) retry.Outcome {
+	if isRead(x.method) {
+		return retry.NotApplied
+	}
+	switch code {
+	case http.StatusSeeOther:
+		return retry.Applied
+	case http.StatusSwitchingProtocols, http.StatusMovedPermanently, http.StatusFound, http.StatusFailedDependency:
+		return retry.Unknown
+	}
+	if !declared {
+		// A server that refuses a repeat has not said that it did nothing.
+		hint := http.Header{}
+		for _, name := range []string{"Retry-After", "Retry-After-Ms", "X-Ms-Retry-After-Ms", "Date", "Age"} {
+			if values := h.Values(name); values != nil {
+				hint[name] = values
+			}
+		}
+		v, _ = classify.Status(code, hint, received)
+	}
+	if v.Class == classify.Ambiguous {
+		return retry.Unknown
+	}
+	return retry.NotApplied
+}
+
+// refusesRepeat reports whether a header of the response forbids a repeat,
+// whatever the status. A status that leaves the question open shows it.
+func refusesRepeat(h http.Header, received time.Time) bool {
+	v, _ := classify.Status(http.StatusInternalServerError, h, received)
+	return v.Class == classify.Permanent
+}
+
+// speaksForAll reports whether a permanent answer to a trusted key is about the
+// whole intention: these statuses are given before the key store is asked, and
+// so say nothing of earlier attempts.
+func speaksForAll(code int, v classify.Verdict) bool {
+	if v.Class != classify.Permanent || code < 400 || code > 499 {
+		return false
+	}
+	switch code {
+	case 401, 403, 407, 408, 409, 412, 421, 424, 425, 429, 431, 451:
+		return false
+	}
+	return true
+}
+
+func says(h http.Header, name, value string) bool {
+	return strings.EqualFold(strings.TrimSpace(h.Get(name)), value)
+}

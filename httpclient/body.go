@@ -1,0 +1,241 @@
+package httpclient
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"sync"
+)
+
+// ErrBodyNotReplayable is why a request is not repeated whose body cannot be
+// sent again: it has no GetBody, is no io.ReaderAt and io.Seeker, and more of
+// it was read than Transport.ReplayBuffer keeps. Test with errors.Is on
+// [retry.Report].Stop or the error.
+var ErrBodyNotReplayable = errors.New("request body not replayable: set Request.GetBody")
+
+var errClosedBody = errors.New("httpclient: read on a closed request body")
+
+// requestBody opens the request's body anew for each attempt. No reader is ever
+// shared by two attempts: net/http may still read the old one when it has
+// returned. The caller's body is closed exactly once, when nobody reads from it
+// any more.
+type requestBody struct {
+	present bool
+	getBody func() (io.ReadCloser, error)
+	at      io.ReaderAt
+	offset  int64
+	stream  *replay
+
+	mu       sync.Mutex
+	original io.ReadCloser // nil once closed
+	opened   int           // attempts that read from original and have not closed
+	finished bool          // no further attempt opens it
+	ready    io.ReadCloser // opened by reopen, not yet taken
+	current  *attemptBody
+	failure  error // of the caller's own reader
+	attempts int
+}
+
+func (b *requestBody) init(req *http.Request, t *Transport) {
+	if req.Body == nil || req.Body == http.NoBody {
+		return
+	}
+	b.present, b.original, b.getBody = true, req.Body, req.GetBody
+	if b.getBody != nil {
+		return
+	}
+	if at, ok := req.Body.(io.ReaderAt); ok {
+		if s, ok := req.Body.(io.Seeker); ok {
+			if offset, err := s.Seek(0, io.SeekCurrent); err == nil {
+				b.at, b.offset = at, offset
+				return
+			}
+		}
+	}
+	limit := t.ReplayBuffer
+	if limit == 0 {
+		limit = defaultReplayBuffer
+	}
+	b.stream = newReplay(req.Body, max(0, limit))
+}
+
+// repeatable returns why the body cannot be sent again, nil if it can.
+func (b *requestBody) repeatable() error {
+	if err := b.readError(); err != nil {
+		return fmt.Errorf("%w: %w", ErrBodyNotReplayable, err)
+	}
+	if b.stream != nil && !b.stream.whole() {
+		return ErrBodyNotReplayable
+	}
+	return nil
+}
+
+// reopen gets a reader for the next attempt ready, or says why there is none.
+func (b *requestBody) reopen() error {
+	if !b.present {
+		return nil
+	}
+	if err := b.repeatable(); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ready != nil || b.getBody == nil {
+		return nil
+	}
+	r, err := b.getBody()
+	if err == nil && r == nil {
+		err = errors.New("it returned neither body nor error")
+	}
+	if err != nil {
+		return fmt.Errorf("httpclient: Request.GetBody: %w", err)
+	}
+	b.ready = r
+	return nil
+}
+
+// next returns the reader of the next attempt, nil for no body.
+func (b *requestBody) next(progress func()) (io.ReadCloser, error) {
+	if !b.present {
+		return http.NoBody, nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.attempts++
+	a := &attemptBody{body: b, progress: progress}
+	switch {
+	case b.getBody != nil && b.attempts > 1:
+		a.reader, a.closer = b.ready, b.ready
+		b.ready = nil
+	case b.getBody != nil:
+		a.reader = b.original
+		b.opened++
+	case b.at != nil:
+		a.reader = io.NewSectionReader(b.at, b.offset, math.MaxInt64-b.offset)
+		b.opened++
+	default:
+		a.reader = b.stream.reader()
+		b.opened++
+	}
+	b.current = a
+	return a, nil
+}
+
+// release closes the last attempt's reader if the base has left it open. A read
+// that is under way is left to the base, which has to close.
+func (b *requestBody) release() {
+	b.mu.Lock()
+	a := b.current
+	b.mu.Unlock()
+	if a != nil {
+		a.release()
+	}
+}
+
+// finish says that there is no further attempt.
+func (b *requestBody) finish() {
+	if !b.present {
+		return
+	}
+	b.release()
+	b.mu.Lock()
+	b.finished = true
+	ready := b.ready
+	b.ready = nil
+	b.mu.Unlock()
+	if ready != nil {
+		ready.Close()
+	}
+	b.closeOriginal(0)
+}
+
+// closeOriginal notes that n attempts read from the caller's body no more, and
+// closes it after the last one.
+func (b *requestBody) closeOriginal(n int) error {
+	b.mu.Lock()
+	b.opened -= n
+	var c io.Closer
+	first := b.getBody != nil && n > 0 // nobody else reads from it
+	if b.original != nil && (first || b.finished && b.opened == 0) {
+		c = b.original
+		b.original = nil
+	}
+	b.mu.Unlock()
+	if c == nil {
+		return nil
+	}
+	return c.Close()
+}
+
+// readError returns what the caller's own reader failed with.
+func (b *requestBody) readError() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.failure
+}
+
+func (b *requestBody) failed(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failure = err
+}
+
+// attemptBody is the body as one attempt reads it.
+type attemptBody struct {
+	body     *requestBody
+	reader   io.Reader
+	closer   io.Closer // nil: the caller's body
+	progress func()
+
+	mu      sync.Mutex
+	reading bool
+	closed  bool
+}
+
+func (a *attemptBody) Read(p []byte) (int, error) {
+	a.mu.Lock()
+	if a.closed {
+		a.mu.Unlock()
+		return 0, errClosedBody
+	}
+	a.reading = true
+	a.mu.Unlock()
+	n, err := a.reader.Read(p)
+	a.mu.Lock()
+	a.reading = false
+	closed := a.closed
+	a.mu.Unlock()
+	if n > 0 {
+		a.progress()
+	}
+	if err != nil && err != io.EOF && !closed && !errors.Is(err, errSuperseded) {
+		a.body.failed(err)
+	}
+	return n, err
+}
+
+// Close closes what the attempt read from, also under a read that hangs.
+func (a *attemptBody) Close() error {
+	a.mu.Lock()
+	if a.closed {
+		a.mu.Unlock()
+		return nil
+	}
+	a.closed = true
+	a.mu.Unlock()
+	if a.closer != nil {
+		return a.closer.Close()
+	}
+	return a.body.closeOriginal(1)
+}
+
+func (a *attemptBody) release() {
+	a.mu.Lock()
+	reading := a.reading
+	a.mu.Unlock()
+	if !reading {
+		a.Close()
+	}
+}

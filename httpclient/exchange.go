@@ -1,0 +1,287 @@
+package httpclient
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/reintento/reintento/classify"
+	"github.com/reintento/reintento/deadline"
+	"github.com/reintento/reintento/retry"
+)
+
+// exchange is one request on its way: what package retry repeats.
+type exchange struct {
+	transport *Transport
+	request   *http.Request   // the caller's; never changed
+	ctx       context.Context // the caller's
+	unwatch   func()          // ends the watch over Request.Cancel
+	method    string
+	name      string // of the destination
+
+	header       string   // that carries the key
+	callersNames []string // under which the caller has it
+	callersKey   bool     // the caller's own stays as it is
+	dropKey      bool     // no key may go where this request goes
+
+	body     requestBody
+	limit    limit
+	response *http.Response          // of the last attempt
+	cancel   context.CancelCauseFunc // ends the last attempt
+	safety   retry.Safety            // of the last attempt
+	repeated map[int]bool            // statuses that are repeated once only
+	call     *retry.Call
+}
+
+// errNothing is what a base that breaks its contract is told by.
+var errNothing = errors.New("httpclient: the base returned neither response nor error")
+
+// errSentAgain is the cause that ends an attempt which the layer below is about
+// to send once more.
+var errSentAgain = errors.New("httpclient: the connection broke and the request was about to be sent again below the retry layer")
+
+// errAttemptTimeout is the cause that ends an attempt whose time is over.
+var errAttemptTimeout error = attemptTimeout{}
+
+type attemptTimeout struct{}
+
+func (attemptTimeout) Error() string        { return "httpclient: no response within the time of the attempt" }
+func (attemptTimeout) Timeout() bool        { return true }
+func (attemptTimeout) Is(target error) bool { return target == context.DeadlineExceeded }
+
+// Attempt makes one attempt. A failure proved not sent on a connection that had
+// been used before is none: the server had closed it, and the request goes out
+// on the next one, until a fresh one has been used.
+func (x *exchange) Attempt(ctx context.Context, t retry.Try) retry.Result {
+	if x.call == nil {
+		x.call, _ = retry.CallOf(ctx)
+	}
+	x.safety = t.Safety
+	ctx, x.cancel = context.WithCancelCause(ctx)
+	x.limit.start(t, x.cancel)
+	var sum retry.Result
+	for {
+		r, trace := x.send(ctx, t)
+		sum.Connections += r.Connections
+		sum.Resends += r.Resends
+		sum.Sends += r.Sends
+		if stale(r, trace) && ctx.Err() == nil && x.body.reopen() == nil {
+			sum.Resends++
+			continue
+		}
+		r.Connections, r.Resends, r.Sends = sum.Connections, sum.Resends, sum.Sends
+		if r.Err != nil {
+			x.limit.stop()
+			x.endAttempt()
+		}
+		if r.Failed {
+			r.Stop = x.body.repeatable()
+		}
+		return r
+	}
+}
+
+// stale reports whether an attempt failed only because a kept connection had
+// been closed by the server.
+func stale(r retry.Result, t classify.Trace) bool {
+	v := r.Verdict
+	return r.Err != nil && v.Class == classify.Retryable && v.Origin == classify.Remote &&
+		t.Reused && t.GotConn > 0 && !v.Throttled && (v.Reason == "closed" || v.Reason == "reset" || v.Reason == "goaway")
+}
+
+// send hands the request to the base once.
+func (x *exchange) send(ctx context.Context, t retry.Try) (retry.Result, classify.Trace) {
+	w := &watcher{cancel: x.cancel, http2: mayHideHTTP2(x.transport.base(), x.request)}
+	if w.read = isRead(x.method) && !x.body.present; w.read {
+		w.spare = max(0, min(1, t.Spare))
+	}
+	out, err := x.outgoing(w.watch(ctx), t)
+	if err != nil {
+		return retry.Result{Failed: true, Err: err, Verdict: classify.Verdict{Class: classify.Permanent, Origin: classify.Local, Reason: "body"}, Outcome: retry.NotApplied}, classify.Trace{}
+	}
+	resp, err := x.transport.base().RoundTrip(out)
+	received := time.Now()
+	trace := w.facts()
+	r := retry.Result{
+		Connections: trace.GotConn,
+		Resends:     max(0, trace.GotConn-1),
+		Sends:       max(0, min(trace.GotConn, trace.WroteHeaders)-1),
+	}
+	switch {
+	case err != nil && resp != nil:
+		resp.Body.Close()
+		resp = nil
+	case err == nil && resp == nil:
+		err = errNothing
+	case err == nil && !x.limit.stop():
+		// The time was over before the response could be taken.
+		resp.Body.Close()
+		resp, err = nil, errAttemptTimeout
+	}
+	if err != nil {
+		x.body.release()
+		x.failed(&r, x.meant(ctx, err), trace)
+		return r, trace
+	}
+	if resp.Request == nil {
+		resp.Request = out
+	}
+	if resp.Body == nil {
+		resp.Body = http.NoBody
+	}
+	x.response = resp
+	x.answered(&r, resp, received, t)
+	return r, trace
+}
+
+// meant returns the error that tells what happened, where the one that the base
+// returned tells only that the attempt's context has ended.
+func (x *exchange) meant(ctx context.Context, err error) error {
+	switch cause := context.Cause(ctx); {
+	case x.ctx.Err() != nil || cause == nil:
+		return err
+	case cause == errAttemptTimeout, cause == errSentAgain:
+		return cause
+	}
+	return err
+}
+
+// failed fills in what an error of the base means.
+func (x *exchange) failed(r *retry.Result, err error, trace classify.Trace) {
+	r.Failed, r.Err = true, err
+	v, known := x.call.Classify(err)
+	sent := true // as far as is known
+	switch {
+	case known:
+	case err == errSentAgain:
+		v = classify.Verdict{Class: classify.Ambiguous, Origin: classify.Remote, Reason: "closed"}
+	case err == errNothing:
+		v = classify.Verdict{Class: classify.Permanent, Origin: classify.Local, Reason: "request"}
+	case x.body.readError() != nil && errors.Is(err, x.body.readError()):
+		v = classify.Verdict{Class: classify.Permanent, Origin: classify.Local, Reason: "body"}
+		sent = trace.GotConn > 0 || !trace.GetConn
+	default:
+		v = classify.Transport(err, trace)
+		sent = v.Class == classify.Ambiguous || v.Class == classify.Permanent && v.Origin == classify.Local && trace.GotConn > 0
+	}
+	if known {
+		sent = v.Class == classify.Ambiguous
+	}
+	v.Repeatable = v.Repeatable || x.safety != retry.Unsafe
+	r.Verdict = v
+	if r.Outcome = retry.NotApplied; sent && !isRead(x.method) {
+		r.Outcome = retry.Unknown
+	}
+}
+
+// outgoing makes the request of one attempt: the caller's with a fresh body and
+// the headers of this layer. Nothing that the caller holds is shared but what
+// nobody writes to.
+func (x *exchange) outgoing(ctx context.Context, t retry.Try) (*http.Request, error) {
+	out := x.request.WithContext(ctx)
+	out.Header = x.request.Header.Clone()
+	out.Cancel = nil // the context stands for it
+	// Without GetBody net/http never sends a request with a body again by
+	// itself, and its error and proof come back whole.
+	out.GetBody = nil
+	body, err := x.body.next(x.limit.progress)
+	if err != nil {
+		return nil, err
+	}
+	out.Body = body
+	x.setKey(out.Header, t)
+	if t.Policy.Announce {
+		announce(ctx, out.Header, t)
+	}
+	return out, nil
+}
+
+// setKey puts the key into the header. On HTTP/1 net/http sends a request
+// without body again on its own if it finds a key under its canonical name:
+// servers find it in any spelling (RFC 9110 section 5.1).
+func (x *exchange) setKey(h http.Header, t retry.Try) {
+	if x.dropKey {
+		for _, name := range x.callersNames {
+			delete(h, name)
+		}
+		return
+	}
+	if t.Key == "" {
+		return
+	}
+	value := []string{t.Key}
+	if t.Policy.Key.Format == retry.StructuredString {
+		value[0] = `"` + t.Key + `"`
+	}
+	if x.callersKey {
+		_, value = spellings(x.request.Header, x.header)
+		for _, name := range x.callersNames {
+			delete(h, name)
+		}
+	}
+	name := x.header
+	if !x.body.present {
+		name = strings.ToLower(name)
+	}
+	h[name] = value
+}
+
+// announce tells a service of one's own which attempt this is and how much time
+// is left, so that its layers do not repeat as well and its work ends with ours.
+func announce(ctx context.Context, h http.Header, t retry.Try) {
+	if n, limit, ok := retry.Mark(ctx); ok {
+		h.Set(AttemptHeader, formatMark(n, limit))
+	}
+	left, ok := deadline.Remaining(ctx)
+	if t.Timeout > 0 && (!ok || t.Timeout < left) {
+		left, ok = t.Timeout, true
+	}
+	if !t.Until.IsZero() {
+		if rest := time.Until(t.Until); !ok || rest < left {
+			left, ok = rest, true
+		}
+	}
+	if ok {
+		h.Set(deadline.Header, deadline.Format(left))
+	}
+}
+
+// endAttempt ends the context of the last attempt.
+func (x *exchange) endAttempt() {
+	if x.cancel != nil {
+		x.cancel(context.Canceled)
+		x.cancel = nil
+	}
+}
+
+// Again makes sure that the body can be sent again, then gives the last
+// response up: drained, so that its connection can be used again.
+func (x *exchange) Again() (last, err error) {
+	if err := x.body.reopen(); err != nil {
+		return nil, err
+	}
+	if x.response == nil {
+		return nil, nil
+	}
+	resp := x.response
+	x.response = nil
+	last = drain(resp, x.call, x.cancel)
+	x.endAttempt()
+	return last, nil
+}
+
+// abandon leaves nothing behind of a call that hands nothing over.
+func (x *exchange) abandon() {
+	x.limit.stop()
+	if x.response != nil {
+		x.response.Body.Close()
+		x.response = nil
+	}
+	x.endAttempt()
+	x.body.finish()
+	if x.unwatch != nil {
+		x.unwatch()
+	}
+}

@@ -1,0 +1,279 @@
+// Package httpclient makes HTTP requests safe to repeat. It translates HTTP for
+// the loop of package retry and decides nothing itself: which answer means what
+// is in package classify, whether to go on is in package retry.
+//
+// [New] returns an [http.Client] that works like any other. What it adds:
+//
+//   - A failed request is repeated if that is safe: it was provably not sent or
+//     turned away, its method is idempotent (RFC 9110 section 9.2.2), or it
+//     carries an idempotency key that the server is known to honour.
+//   - A write whose outcome is unknown is never repeated otherwise, and its
+//     error matches [retry.ErrOutcomeUnknown].
+//   - Any final status is a response with a nil error, as in net/http, with its
+//     body unread. [Check] turns a failed one into an error, [ReportOf] tells
+//     how it came about.
+package httpclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/reintento/reintento/retry"
+)
+
+// New returns a client that treats every host as a destination of its own, each
+// under the policy p. A program that calls several parties sets one policy for
+// all with [retry.NewLayer] and [ForLayer].
+func New(p retry.Policy, opts *retry.Options) (*http.Client, error) {
+	l, err := retry.NewLayer(retry.Organization{Default: p}, opts)
+	if err != nil {
+		return nil, err
+	}
+	return ForLayer(l), nil
+}
+
+// ForLayer returns a client on the retry layer of the process. It follows
+// redirects as any http.Client, but hands a redirect of a write to another
+// origin (RFC 6454 section 4) to the caller: a key is known only where it was
+// first sent.
+func ForLayer(l *retry.Layer) *http.Client {
+	return &http.Client{Transport: &Transport{Layer: l}, CheckRedirect: checkRedirect}
+}
+
+// Transport is an [http.RoundTripper] whose requests run through a retry layer.
+// It may be shared by goroutines; its fields may not be changed once it is in
+// use.
+type Transport struct {
+	// Layer holds the policies and the state of all destinations. It may not
+	// be nil.
+	Layer *retry.Layer
+	// Base makes the attempts. It is the place for what must be fresh in each
+	// of them: signers, token sources, tracing. Nil means
+	// http.DefaultTransport, as it is at the time of the call. If Base closes
+	// idle connections, so does Transport.
+	Base http.RoundTripper
+	// Destination names the destination of a request. Nil, and an empty name,
+	// mean scheme, host and port of its URL.
+	Destination func(*http.Request) string
+	// BodyIdleTimeout bounds the time in which a response's body yields
+	// nothing, once it has been handed over. Zero means no limit but the
+	// caller's.
+	BodyIdleTimeout time.Duration
+	// ReplayBuffer bounds what is kept of a request body that cannot be opened
+	// again: neither with GetBody nor as an io.ReaderAt and io.Seeker. Such a
+	// body can be repeated if what was read of it fits. Zero means 64 KiB, a
+	// negative value means that nothing is kept.
+	ReplayBuffer int
+}
+
+const defaultReplayBuffer = 64 << 10
+
+// clientTimeoutMargin is how much earlier than an http.Client with Timeout a
+// call ends: once its time is over, the client turns our error into text.
+const clientTimeoutMargin = 5 * time.Millisecond
+
+// RoundTrip sends req until an answer is final, and returns the last response
+// with a nil error whatever its status, or an error that is an [*retry.Error].
+// The request is not changed; the bytes of its body may not change until the
+// response's body has been closed.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	x := &exchange{transport: t, request: req}
+	if err := x.open(); err != nil {
+		if req != nil && req.Body != nil {
+			req.Body.Close()
+		}
+		return nil, err
+	}
+	handedOver := false
+	defer func() {
+		// A panic of an observer, a hook or the base passes through. Nothing
+		// may stay behind.
+		if !handedOver {
+			x.abandon()
+		}
+	}()
+	call, err := t.Layer.To(x.destination()).Exchange(x.ctx, x)
+	if err != nil {
+		return nil, err
+	}
+	handedOver = true
+	return x.handOver(call), nil
+}
+
+// CloseIdleConnections closes those of Base.
+func (t *Transport) CloseIdleConnections() {
+	if c, ok := t.base().(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
+func (t *Transport) base() http.RoundTripper {
+	if t.Base != nil {
+		return t.Base
+	}
+	return http.DefaultTransport
+}
+
+// open refuses what cannot be sent and gets the request's parts ready.
+func (x *exchange) open() error {
+	t, req := x.transport, x.request
+	switch {
+	case t.Layer == nil:
+		return errors.New("httpclient: Transport.Layer is nil: make one with retry.NewLayer")
+	case t.BodyIdleTimeout < 0:
+		return fmt.Errorf("httpclient: Transport.BodyIdleTimeout is %v: allowed is more than 0, or 0 for no limit", t.BodyIdleTimeout)
+	case req == nil:
+		return errors.New("httpclient: request is nil")
+	case req.URL == nil:
+		return errors.New("httpclient: Request.URL is nil")
+	case req.URL.Host == "":
+		return errors.New("httpclient: Request.URL has no host")
+	case req.Header == nil:
+		return errors.New("httpclient: Request.Header is nil: make requests with http.NewRequest")
+	}
+	x.method = req.Method
+	if x.method == "" {
+		x.method = http.MethodGet
+	}
+	x.ctx = req.Context()
+	x.body.init(req, t)
+	if req.Cancel != nil {
+		x.watch(req.Cancel)
+	}
+	return nil
+}
+
+// Describe tells the loop what the request is: read, idempotent write, or write
+// with or without a key.
+func (x *exchange) Describe(policy *retry.Policy) retry.Request {
+	req := x.request
+	r := retry.Request{Operation: x.method, Read: isRead(x.method), Safety: retry.Unsafe}
+	if r.Read || isIdempotent(x.method) {
+		r.Safety = retry.Idempotent
+	}
+	if s, ok := retry.SafetyOf(x.ctx); ok {
+		r.Safety = s
+		r.Read = r.Read && s != retry.Unsafe
+	}
+	if d, ok := x.ctx.Deadline(); ok && req.Cancel != nil {
+		r.Until = d.Add(-clientTimeoutMargin)
+	}
+	x.header = policy.Key.Header
+	names, values := spellings(req.Header, x.header)
+	x.callersNames = names
+
+	previous, sameOrigin := x.previousHop()
+	switch {
+	case previous != nil && !sameOrigin, req.Response != nil && r.Read:
+		// A key is known only at the origin that it was first sent to, and the
+		// GET after a redirected write is no write.
+		x.dropKey = true
+		return r
+	case previous != nil:
+		r.Following = previous
+	}
+	if len(names) > 0 && len(values) == 0 {
+		// As in net/http, a key header without a value declares that the
+		// request may be repeated without one.
+		if r.Safety == retry.Unsafe {
+			r.Safety = retry.Idempotent
+		}
+		return r
+	}
+	if len(values) > 0 {
+		r.Key, r.Carries = strings.Join(values, ","), true
+		if policy.Key.Format == retry.StructuredString {
+			r.Key = strings.TrimSuffix(strings.TrimPrefix(r.Key, `"`), `"`)
+		}
+		x.callersKey = true
+	} else {
+		r.Carries = slices.Contains(policy.Key.Methods, x.method)
+	}
+	if r.Carries {
+		r.Target = target(x.method, req)
+	}
+	return r
+}
+
+// target names a write among the others of an operation: user info is no part
+// of what it does.
+func target(method string, req *http.Request) string {
+	u := *req.URL
+	u.User, u.Fragment = nil, ""
+	return method + " " + u.String()
+}
+
+// spellings returns the names under which h has a field, whatever their case,
+// and the field's values.
+func spellings(h http.Header, canonical string) (names, values []string) {
+	for name, v := range h {
+		if len(name) == len(canonical) && strings.EqualFold(name, canonical) {
+			names = append(names, name)
+			values = append(values, v...)
+		}
+	}
+	return names, values
+}
+
+// isRead reports whether a method only reads (RFC 9110 section 9.2.1; QUERY).
+func isRead(method string) bool {
+	switch method {
+	case "GET", "HEAD", "OPTIONS", "TRACE", "QUERY":
+		return true
+	}
+	return false
+}
+
+// isIdempotent reports whether a method that writes has the same effect however
+// often it is sent (RFC 9110 section 9.2.2).
+func isIdempotent(method string) bool { return method == "PUT" || method == "DELETE" }
+
+// destination names where the request goes: each scheme, host and port has a
+// state of its own; path and query do not.
+func (x *exchange) destination() string {
+	if x.name == "" && x.transport.Destination != nil {
+		x.name = x.transport.Destination(x.request)
+	}
+	if x.name == "" {
+		x.name = origin(x.request)
+	}
+	return x.name
+}
+
+// origin returns scheme, host and port of a request's URL, the port only if it
+// is not the scheme's own.
+func origin(req *http.Request) string {
+	host := req.URL.Host
+	switch req.URL.Scheme {
+	case "https":
+		host = strings.TrimSuffix(host, ":443")
+	case "http":
+		host = strings.TrimSuffix(host, ":80")
+	}
+	return req.URL.Scheme + "://" + strings.ToLower(host)
+}
+
+// watch ends the call's context when the caller closes its channel.
+func (x *exchange) watch(closed <-chan struct{}) {
+	ctx, cancel := context.WithCancelCause(x.ctx)
+	x.ctx = ctx
+	stop := make(chan struct{})
+	x.unwatch = func() {
+		close(stop)
+		cancel(nil)
+	}
+	go func() {
+		select {
+		case <-closed:
+			cancel(errRequestCanceled)
+		case <-stop:
+		}
+	}()
+}
+
+var errRequestCanceled = errors.New("httpclient: Request.Cancel was closed")

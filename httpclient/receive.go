@@ -1,0 +1,80 @@
+package httpclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/reintento/reintento/deadline"
+	"github.com/reintento/reintento/retry"
+)
+
+// AttemptHeader carries the attempt mark between services that trust each
+// other: "n=2, max=3" is the second of three attempts. It is sent where
+// [retry.Policy].Announce is set.
+const AttemptHeader = "Request-Attempt"
+
+func formatMark(n, limit int) string { return fmt.Sprintf("n=%d, max=%d", n, limit) }
+
+// parseMark reads what formatMark writes, nothing else.
+func parseMark(s string) (n, limit int, err error) {
+	first, second, ok := strings.Cut(s, ",")
+	if ok {
+		n, ok = parameter(first, "n=")
+	}
+	if ok {
+		limit, ok = parameter(second, "max=")
+	}
+	if !ok || n > limit {
+		return 0, 0, fmt.Errorf("httpclient: %s is %q: allowed is \"n=2, max=3\"", AttemptHeader, s)
+	}
+	return n, limit, nil
+}
+
+func parameter(s, name string) (int, bool) {
+	digits, ok := strings.CutPrefix(strings.TrimSpace(s), name)
+	if !ok || len(digits) < 1 || len(digits) > 6 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(digits, 10, 32)
+	return int(n), err == nil && n > 0
+}
+
+// Receive puts what a caller announced into the request's context: its attempt
+// mark, so that layers below do not repeat what the caller repeats; the time it
+// has left, as the context's deadline; and its key, from which the keys of
+// calls below derive, so that they are the same in each of its attempts. A
+// request whose time is up is answered 503 without next being called.
+//
+// These headers steer the server: Receive belongs only behind callers that are
+// trusted. Values that cannot be read count as absent.
+func Receive(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := r.Context()
+		if s := r.Header.Get(deadline.Header); s != "" {
+			if left, err := deadline.Parse(s); err == nil {
+				if left <= 0 {
+					http.Error(w, "deadline exceeded: the caller has no time left", http.StatusServiceUnavailable)
+					return
+				}
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeoutCause(ctx, left, errCallersTime)
+				defer cancel()
+			}
+		}
+		if key := r.Header.Get("Idempotency-Key"); key != "" && retry.CheckKey(key) == nil {
+			ctx = retry.WithReceivedKey(ctx, key)
+		}
+		if n, limit, err := parseMark(r.Header.Get(AttemptHeader)); err == nil {
+			marked, done := retry.WithMark(ctx, n, limit)
+			defer done()
+			ctx = marked
+		}
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+var errCallersTime = errors.New("httpclient: the time that the caller announced is over")

@@ -1,0 +1,44 @@
+package httpclient
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/reintento/reintento/retry"
+)
+
+// previousHop returns the call that a redirect of a write continues, with its
+// key, deadline and what is known of its outcome (RFC 9110 sections 15.4.8 and
+// 15.4.9), and whether it went to the same origin. It is found by the request
+// that the redirect answered, which every base leaves in the response.
+func (x *exchange) previousHop() (call *retry.Call, sameOrigin bool) {
+	redirect := x.request.Response
+	if redirect == nil || redirect.Request == nil {
+		return nil, true
+	}
+	if code := redirect.StatusCode; code != http.StatusTemporaryRedirect && code != http.StatusPermanentRedirect {
+		return nil, true
+	}
+	call, ok := retry.CallOf(redirect.Request.Context())
+	if !ok {
+		return nil, true
+	}
+	return call.Outermost(), origin(redirect.Request) == origin(x.request)
+}
+
+// checkRedirect follows as an http.Client does by itself, but not a write that
+// is sent to another origin: its caller gets the redirect.
+func checkRedirect(req *http.Request, via []*http.Request) error {
+	if len(via) >= 10 {
+		return errors.New("stopped after 10 redirects")
+	}
+	last := via[len(via)-1]
+	method := last.Method
+	if method == "" {
+		method = http.MethodGet
+	}
+	if !isRead(method) && origin(last) != origin(req) {
+		return http.ErrUseLastResponse
+	}
+	return nil
+}

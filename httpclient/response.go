@@ -1,0 +1,153 @@
+package httpclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/reintento/reintento/classify"
+	"github.com/reintento/reintento/retry"
+)
+
+// What is read of a failed response before it is given up, so that its
+// connection can be used again, and how long that may take.
+const (
+	drainBytes = 4 << 10
+	drainTime  = 50 * time.Millisecond
+)
+
+// drain reads the start of a failed response, closes it, and returns the
+// response as an error.
+func drain(resp *http.Response, call *retry.Call, cancel context.CancelCauseFunc) *StatusError {
+	e := statusError(resp, call)
+	switch resp.StatusCode {
+	case http.StatusRequestTimeout, http.StatusMisdirectedRequest:
+		// The repeat needs another connection: an undrained one is closed.
+	default:
+		e.Body, e.Truncated = readSome(resp.Body, drainTime, cancel)
+	}
+	resp.Body.Close()
+	return e
+}
+
+// readSome reads up to drainBytes of a body within d, and reports whether there
+// was more. A body that does not come in time is cut.
+func readSome(body io.ReadCloser, d time.Duration, cancel context.CancelCauseFunc) (some []byte, more bool) {
+	if body == http.NoBody {
+		return nil, false
+	}
+	timer := time.AfterFunc(d, func() {
+		if cancel != nil {
+			cancel(context.Canceled)
+		}
+		body.Close()
+	})
+	defer timer.Stop()
+	some, err := io.ReadAll(io.LimitReader(body, drainBytes))
+	if err != nil || len(some) < drainBytes {
+		return some, err != nil
+	}
+	n, err := body.Read(make([]byte, 1))
+	return some, n > 0 || err != io.EOF
+}
+
+// handOver gives the last response to the caller. The time of the whole ends
+// here; what the attempt holds ends with the response's body.
+func (x *exchange) handOver(call *retry.Call) *http.Response {
+	resp := x.response
+	x.response = nil
+	b := &responseBody{ReadCloser: resp.Body, exchange: x, call: call}
+	switch w := resp.Body.(type) {
+	case io.Writer: // 101: the connection itself
+		resp.Body = &upgradedBody{responseBody: b, Writer: w}
+	default:
+		if resp.Body == http.NoBody {
+			b.end()
+			break
+		}
+		resp.Body = b
+	}
+	return resp
+}
+
+// errBodyIdle is the cause that ends a response whose body yields nothing.
+var errBodyIdle error = bodyIdle{}
+
+type bodyIdle struct{}
+
+func (bodyIdle) Error() string   { return "httpclient: the response's body was idle for too long" }
+func (bodyIdle) Timeout() bool   { return true }
+func (bodyIdle) Is(t error) bool { return t == context.DeadlineExceeded }
+
+// responseBody ends what belongs to the attempt when the body reaches its end,
+// fails or is closed.
+type responseBody struct {
+	io.ReadCloser
+	exchange *exchange
+	call     *retry.Call
+	once     sync.Once
+}
+
+func (b *responseBody) Read(p []byte) (int, error) {
+	x := b.exchange
+	if d := x.transport.BodyIdleTimeout; d > 0 && x.cancel != nil {
+		timer := time.AfterFunc(d, func() { x.cancel(errBodyIdle) })
+		defer timer.Stop()
+	}
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		if err != io.EOF {
+			err = b.broken(err)
+		}
+		b.end()
+	}
+	return n, err
+}
+
+// broken says what an error of the body means, and tells the loop.
+func (b *responseBody) broken(err error) error {
+	x := b.exchange
+	ctx := x.request.Context()
+	if _, inside := retry.CallOf(ctx); inside && ctx.Err() != nil && retry.AttemptOf(ctx) == 0 {
+		return fmt.Errorf("httpclient: the body was read after its attempt had ended: read it inside the operation given to retry.Do: %w", err)
+	}
+	if x.ctx.Err() != nil || errors.Is(err, http.ErrBodyReadAfterClose) {
+		return err
+	}
+	if x.transport.BodyIdleTimeout > 0 && errors.Is(err, context.Canceled) {
+		err = errBodyIdle
+	}
+	b.once.Do(func() {
+		v := classify.Verdict{Class: classify.Ambiguous, Origin: classify.Remote, Reason: "body", Repeatable: x.safety != retry.Unsafe}
+		defer b.release()
+		b.call.BodyFailed(err, v)
+	})
+	return err
+}
+
+func (b *responseBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.end()
+	return err
+}
+
+func (b *responseBody) end() { b.once.Do(b.release) }
+
+func (b *responseBody) release() {
+	x := b.exchange
+	x.cancel(context.Canceled)
+	x.body.finish()
+	if x.unwatch != nil {
+		x.unwatch()
+	}
+}
+
+// upgradedBody is the body of a 101: the connection, to write to as well.
+type upgradedBody struct {
+	*responseBody
+	io.Writer
+}

@@ -1,0 +1,97 @@
+package httpclient
+
+import (
+	"context"
+	"crypto/tls"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+
+	"github.com/reintento/reintento/classify"
+)
+
+// watcher collects how far one send came, and keeps the layer below from
+// sending once more what may have arrived. Hooks can fire after RoundTrip has
+// returned, so it is never used twice.
+type watcher struct {
+	cancel context.CancelCauseFunc
+	read   bool // a read without body, which net/http sends again on its own
+	spare  int  // how often it may do so
+	http2  bool // HTTP/2 is spoken without TLS, where a connection does not tell
+
+	mu    sync.Mutex
+	trace classify.Trace
+}
+
+func (w *watcher) watch(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GetConn:              w.getConn,
+		GotConn:              w.gotConn,
+		WroteHeaders:         w.wroteHeaders,
+		GotFirstResponseByte: w.firstByte,
+	})
+}
+
+func (w *watcher) getConn(string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.trace.GetConn = true
+}
+
+// gotConn sees every connection, that of a hidden re-send too, and ends the
+// attempt before one too many. A write on HTTP/1 comes here a second time only
+// if not a byte of it was written: that may go on. On HTTP/2 ending the context
+// keeps the request from being sent, and the connection belongs to others as
+// well. On HTTP/1 it does not: closing the connection, on which nothing has been
+// sent yet, does.
+func (w *watcher) gotConn(info httptrace.GotConnInfo) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	second := w.trace.GotConn > 0
+	old := w.trace.HTTP2
+	w.trace.GotConn++
+	w.trace.Reused = info.Reused
+	w.trace.HTTP2 = w.http2 || negotiatedHTTP2(info)
+	if !second || w.trace.WroteHeaders <= w.spare || !old && !w.read {
+		return
+	}
+	w.cancel(errSentAgain)
+	if !w.trace.HTTP2 {
+		info.Conn.Close()
+	}
+}
+
+func (w *watcher) wroteHeaders() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.trace.WroteHeaders++
+}
+
+func (w *watcher) firstByte() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.trace.FirstByte = true
+}
+
+// facts returns what is known now.
+func (w *watcher) facts() classify.Trace {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.trace
+}
+
+func negotiatedHTTP2(info httptrace.GotConnInfo) bool {
+	c, ok := info.Conn.(*tls.Conn)
+	return ok && c.ConnectionState().NegotiatedProtocol == "h2"
+}
+
+// mayHideHTTP2 reports whether the base may speak HTTP/2 without TLS. A base that
+// is not net/http's fires its hooks as it likes: what it does not say is not
+// taken for a proof.
+func mayHideHTTP2(base http.RoundTripper, req *http.Request) bool {
+	t, ok := base.(*http.Transport)
+	if !ok {
+		return req.URL.Scheme != "https"
+	}
+	return req.URL.Scheme == "http" && t.Protocols != nil && t.Protocols.UnencryptedHTTP2()
+}
