@@ -39,8 +39,7 @@ func main() {
 
 	client := &http.Client{Transport: &httpclient.Transport{
 		Layer: layer,
-		// A service has one name, wherever it runs. Without this func every
-		// scheme, host and port is a destination.
+		// One name for a service, wherever it runs.
 		Destination: func(r *http.Request) string { return strings.Trim(r.URL.Path, "/") },
 	}}
 	resp, err := client.Get(server.URL) // the default policy
