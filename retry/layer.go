@@ -189,20 +189,22 @@ func (o Organization) resolve() (*organization, error) {
 		return &d
 	}
 	org := &organization{fallback: check("default", o.Default), exact: make(map[string]*Policy)}
+	seen := make(map[string]bool, len(o.Destinations))
 	for _, name := range slices.Sorted(maps.Keys(o.Destinations)) {
 		p := check(fmt.Sprintf("destination %q", name), o.Destinations[name])
 		lower := strings.ToLower(name)
 		domain, wild := strings.CutPrefix(lower, "*")
 		switch {
-		case name == "" || strings.Contains(domain, "*") || wild && (len(domain) < 2 || domain[0] != '.'):
-			problems = append(problems, fmt.Errorf("destination %q: allowed is a name, host:port, host or *.suffix", name))
+		case !destinationName(name):
+			problems = append(problems, fmt.Errorf("destination %q: allowed is %s", name, destinationNames))
+		case seen[lower]:
+			problems = append(problems, fmt.Errorf("destination %q stands twice, in other letters", name))
 		case wild:
 			org.suffixes = append(org.suffixes, suffix{domain, p})
-		case org.exact[lower] != nil:
-			problems = append(problems, fmt.Errorf("destination %q stands twice, in other letters", name))
 		default:
 			org.exact[lower] = p
 		}
+		seen[lower] = true
 	}
 	if len(problems) > 0 {
 		return nil, fmt.Errorf("retry: bad organization: %w", errors.Join(problems...))
@@ -213,9 +215,16 @@ func (o Organization) resolve() (*organization, error) {
 
 // policy returns the policy for a destination, and whether it is named itself.
 func (o *organization) policy(name string) (p *Policy, named bool) {
+	p, under := o.find(name)
+	return p, under != "" && under[0] != '*'
+}
+
+// find returns the policy for a destination and the name, in small letters,
+// that it stands under: "*.suffix" for a suffix, empty for the default.
+func (o *organization) find(name string) (p *Policy, under string) {
 	name = strings.ToLower(name)
 	if p := o.exact[name]; p != nil {
-		return p, true
+		return p, name
 	}
 	scheme, authority, isURL := strings.Cut(name, "://")
 	if !isURL {
@@ -233,13 +242,13 @@ func (o *organization) policy(name string) (p *Policy, named bool) {
 	}
 	for _, candidate := range []string{authority, net.JoinHostPort(host, port), host} {
 		if p := o.exact[candidate]; p != nil {
-			return p, true
+			return p, candidate
 		}
 	}
 	for _, s := range o.suffixes {
 		if strings.HasSuffix(host, s.domain) {
-			return s.policy, false
+			return s.policy, "*" + s.domain
 		}
 	}
-	return o.fallback, false
+	return o.fallback, ""
 }

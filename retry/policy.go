@@ -274,7 +274,9 @@ func (p Policy) Validate() error {
 		problems = append(problems, &fieldError{field: "Breaker", err: err})
 	}
 	if len(problems) == 0 {
-		problems = p.contradictions()
+		for _, c := range p.contradictions() {
+			problems = append(problems, c)
+		}
 	}
 	if len(problems) == 0 {
 		return nil
@@ -284,25 +286,29 @@ func (p Policy) Validate() error {
 
 // contradictions reports fields that are allowed by themselves but not
 // together. It requires that each is allowed by itself.
-func (p Policy) contradictions() (problems []error) {
-	bad := func(field string, value any, allowed string) {
-		problems = append(problems, &fieldError{field: field, value: fmt.Sprint(value), allowed: allowed})
+func (p Policy) contradictions() (problems []*fieldError) {
+	bad := func(field string, value time.Duration, relation, other string, limit time.Duration) {
+		problems = append(problems, &fieldError{
+			field: field, value: value.String(),
+			allowed:  fmt.Sprintf("%s %s, which is %v", relation, other, limit),
+			relation: relation, other: other, limit: limit,
+		})
 	}
 	d := p.withDefaults()
 	if d.BaseDelay > d.MaxDelay {
-		bad("BaseDelay", d.BaseDelay, fmt.Sprintf("at most MaxDelay, which is %v", d.MaxDelay))
+		bad("BaseDelay", d.BaseDelay, "at most", "MaxDelay", d.MaxDelay)
 	}
 	if d.ThrottleDelay > d.MaxDelay {
-		bad("ThrottleDelay", d.ThrottleDelay, fmt.Sprintf("at most MaxDelay, which is %v", d.MaxDelay))
+		bad("ThrottleDelay", d.ThrottleDelay, "at most", "MaxDelay", d.MaxDelay)
 	}
 	if d.Deadline > 0 && d.AttemptTimeout > d.Deadline {
-		bad("AttemptTimeout", d.AttemptTimeout, fmt.Sprintf("at most Deadline, which is %v", d.Deadline))
+		bad("AttemptTimeout", d.AttemptTimeout, "at most", "Deadline", d.Deadline)
 	}
 	// A result must still be in the window when it arrives, or calls that all
 	// time out would never open the breaker.
 	window := orElse(d.Breaker.Window, breakerWindow)
 	if !d.Breaker.Disabled && d.AttemptTimeout > window {
-		bad("Breaker.Window", window, fmt.Sprintf("at least AttemptTimeout, which is %v", d.AttemptTimeout))
+		bad("Breaker.Window", window, "at least", "AttemptTimeout", d.AttemptTimeout)
 	}
 	return problems
 }
@@ -315,6 +321,10 @@ const breakerWindow = 30 * time.Second
 type fieldError struct {
 	field, value, allowed string
 	err                   error // in place of value and allowed
+
+	// Of a contradiction: the field it is with, and how the two must stand.
+	relation, other string
+	limit           time.Duration
 }
 
 func (e *fieldError) Error() string {

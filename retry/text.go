@@ -1,0 +1,171 @@
+package retry
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/reintento/reintento/breaker"
+)
+
+// String says in a few lines what a call under p can come to at worst: how many
+// attempts, how long each of them and each wait may take, how long the whole, and
+// how many requests the destination gets for it. Zero values count as what they
+// mean. For a policy that [Policy.Validate] refuses it says why.
+//
+// The numbers are those of the loop. What an operation does after its context has
+// ended is not in them, nor is the time that a transport gives to an upload that
+// makes progress, and to a response's body.
+func (p Policy) String() string {
+	if err := p.Validate(); err != nil {
+		return err.Error()
+	}
+	d := p.withDefaults()
+	return strings.Join([]string{
+		"attempts: " + d.attemptsText(),
+		"waits: " + d.waitsText(),
+		"longest time: " + d.longestText(),
+		"load factor: " + d.loadText(),
+		"breaker: " + d.breakerText(),
+	}, "\n")
+}
+
+func (p *Policy) attemptsText() string {
+	text := "at most " + counted(p.MaxAttempts, "attempt")
+	switch {
+	case p.AttemptTimeout > 0 && p.MaxAttempts > 1:
+		text += fmt.Sprintf(", each at most %v", p.AttemptTimeout)
+	case p.AttemptTimeout > 0:
+		text += fmt.Sprintf(" of at most %v", p.AttemptTimeout)
+	default:
+		text += ", without a timeout of their own"
+	}
+	return text
+}
+
+func (p *Policy) waitsText() string {
+	if p.MaxAttempts == 1 {
+		return "none, nothing is repeated"
+	}
+	hint := fmt.Sprintf("a server may ask for up to %v, and a longer hint ends the call at once", p.MaxRetryAfter)
+	if p.Backoff != nil {
+		return "by a schedule of its own; " + hint
+	}
+	return fmt.Sprintf("at most %s%s; after a throttled answer at most %s; %s",
+		series(p.BaseDelay, p.MaxDelay, p.MaxAttempts-1), p.jitterText(),
+		series(p.ThrottleDelay, p.MaxDelay, p.MaxAttempts-1), hint)
+}
+
+func (p *Policy) jitterText() string {
+	switch p.Jitter {
+	case FullJitter:
+		return " (full jitter: from 0 up)"
+	case EqualJitter:
+		return " (equal jitter: from half of it up)"
+	}
+	return " (no jitter: exactly that)"
+}
+
+// longestText names the end of a call in which every attempt uses its time up
+// and every wait is the longest.
+func (p *Policy) longestText() string {
+	busy, bounded := p.longest()
+	switch {
+	case p.Deadline > 0 && bounded && busy < p.Deadline:
+		return fmt.Sprintf("%v; waiting for the end of a pushback, or a lookup given to Reconcile, can take it to the deadline of %v", busy, p.Deadline)
+	case p.Deadline > 0 && bounded:
+		return fmt.Sprintf("%v, the deadline; without it, attempts and waits could take %v", p.Deadline, busy)
+	case p.Deadline > 0:
+		return fmt.Sprintf("%v, the deadline", p.Deadline)
+	case bounded:
+		return fmt.Sprintf("%v, if the caller sets no deadline; waiting for the end of a pushback, or a lookup given to Reconcile, comes on top", busy)
+	}
+	return "no limit but the caller's own deadline"
+}
+
+// longest returns the sum of all attempts and waits, each at its longest, as if
+// there were no deadline; bounded is false if one of them has no limit.
+func (p *Policy) longest() (sum time.Duration, bounded bool) {
+	if p.AttemptTimeout < 0 || p.Backoff != nil && p.MaxAttempts > 1 {
+		return 0, false
+	}
+	hinted := p.MaxRetryAfter
+	if p.Jitter != NoJitter {
+		hinted = saturatedAdd(hinted, min(hinted/10, time.Second))
+	}
+	sum = p.AttemptTimeout
+	delay, throttled := p.BaseDelay, p.ThrottleDelay
+	for range p.MaxAttempts - 1 {
+		next := saturatedAdd(max(delay, throttled, hinted), p.AttemptTimeout)
+		if sum = saturatedAdd(sum, next); sum == forever {
+			break
+		}
+		delay, throttled = doubled(delay, p.MaxDelay), doubled(throttled, p.MaxDelay)
+	}
+	return sum, sum < forever
+}
+
+func (p *Policy) loadText() string {
+	if p.MaxAttempts == 1 {
+		return "1 request a call"
+	}
+	text := fmt.Sprintf("at most %d requests a call", p.MaxAttempts)
+	b := p.Budget
+	if b.Disabled {
+		return text + fmt.Sprintf(", and without a budget that is what an outage brings: %d times the load", p.MaxAttempts)
+	}
+	return text + fmt.Sprintf("; repeats that fail for load or an outage use up a budget of %d, to which a call that succeeds at once adds %v and each second %v: "+
+		"in an outage a process sends at most 1 + %d/calls requests a call, then 1, and %v repeats a second",
+		b.Burst, b.Ratio, b.PerSecond, b.Burst, b.PerSecond)
+}
+
+func (p *Policy) breakerText() string {
+	b := breakerDefaults(p.Breaker)
+	if b.Disabled {
+		return "none"
+	}
+	return fmt.Sprintf("opens when %s %% of at least %s within %v are failures, refuses for %v, doubling up to %v (±20 %%), and closes after %s that succeed",
+		strconv.FormatFloat(b.FailureRatio*100, 'g', 4, 64), counted(b.MinResults, "result"), b.Window, b.OpenFor, b.MaxOpenFor, counted(b.Probes, "probe"))
+}
+
+// series names n bounds that double from base up to limit.
+func series(base, limit time.Duration, n int) string {
+	const most = 4
+	var bounds []string
+	for d := base; len(bounds) < n; d = doubled(d, limit) {
+		if len(bounds) == most && n > most+1 {
+			bounds = append(bounds, fmt.Sprintf("… (%d waits, never above %v)", n, limit))
+			break
+		}
+		bounds = append(bounds, d.String())
+	}
+	return strings.Join(bounds, ", ")
+}
+
+// doubled returns twice d, and at most limit.
+func doubled(d, limit time.Duration) time.Duration {
+	if d >= limit-d {
+		return limit
+	}
+	return 2 * d
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// breakerDefaults returns s with every zero replaced by what breaker.Settings
+// says that it means.
+func breakerDefaults(s breaker.Settings) breaker.Settings {
+	s.Window = orElse(s.Window, breakerWindow)
+	s.MinResults = orElse(s.MinResults, 20)
+	s.FailureRatio = orElse(s.FailureRatio, 0.5)
+	s.OpenFor = orElse(s.OpenFor, 5*time.Second)
+	s.MaxOpenFor = orElse(s.MaxOpenFor, max(time.Minute, s.OpenFor))
+	s.Probes = orElse(s.Probes, 3)
+	return s
+}
