@@ -66,6 +66,7 @@ func network(err error) (evidence, bool) {
 
 var (
 	badRequest = evidence{Verdict{Class: Permanent, Origin: Local, Reason: reasonRequest}, connecting}
+	badWrite   = evidence{Verdict{Class: Permanent, Origin: Local, Reason: reasonRequest}, lastSend}
 	badBody    = evidence{Verdict{Class: Permanent, Origin: Local, Reason: reasonBody}, lastSend}
 )
 

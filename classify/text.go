@@ -11,6 +11,11 @@ func text(s string) (evidence, bool) {
 			return badRequest, true
 		}
 	}
+	for _, p := range writingTexts {
+		if strings.HasPrefix(s, p) {
+			return badWrite, true
+		}
+	}
 	for _, p := range malformedTexts {
 		if strings.HasPrefix(s, p) {
 			return evidence{Verdict: Verdict{Reason: reasonMalformed}}, true
@@ -40,12 +45,25 @@ var requestTexts = []string{
 	"net/http: invalid trailer field ",
 }
 
+// writingTexts begin the errors of a request that net/http refuses when it has a
+// connection and is about to write. The last four are HTTP/2's.
+var writingTexts = []string{
+	"http: Request.ContentLength=",
+	"http: invalid Host header",
+	"net/http: can't write control character in Request.URL",
+	"invalid Host header",
+	"invalid request :path ",
+	"invalid HTTP header ",
+	"request header list larger than peer's advertised limit",
+}
+
 // malformedTexts begin the errors of an answer that is no HTTP/1.
 var malformedTexts = []string{
 	"malformed HTTP ",
 	"malformed chunked encoding",
 	"invalid byte in chunk length",
 	"unsupported transfer encoding: ",
+	"too many transfer encodings: ",
 	"bad Content-Length ",
 	"invalid empty Content-Length ",
 	"http: message cannot contain multiple Content-Length headers",

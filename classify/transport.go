@@ -5,7 +5,9 @@ package classify
 // sends again below it. The zero value knows nothing and proves nothing.
 //
 // Hooks can fire after the round trip has returned: what is handed to
-// [Transport] is a copy taken at its end.
+// [Transport] is a copy taken at its end. HTTP2 must be set wherever the
+// protocol is not known to be HTTP/1: on HTTP/1 alone the lack of a header is a
+// proof. (HTTP/2 without TLS cannot be told from a connection's TLS state.)
 type Trace struct {
 	GetConn      bool // the base asked for a connection: its hooks work
 	GotConn      int  // connections obtained, re-sends below us included
@@ -60,7 +62,7 @@ func Transport(err error, t Trace) Verdict {
 		return Verdict{Reason: reasonUnknown}
 	}
 	if v, ok := spokenFor(err); ok {
-		if !t.sentOnce() {
+		if !t.notSent() && !t.sentOnce() {
 			v.Class = Ambiguous
 		}
 		return v.checked()
@@ -75,24 +77,25 @@ func Transport(err error, t Trace) Verdict {
 		}
 	}
 	v := e.Verdict
+	if t.notSent() {
+		switch {
+		case e.scope == handshaking:
+			v.Class = Permanent
+		case v.Class == Ambiguous:
+			v.Class = Retryable
+		}
+		return v
+	}
 	switch e.scope {
 	case connecting:
 		// Permanent needs no hooks: it would fail the same way again. But an
 		// earlier connection may have carried the request.
-		if !t.notSent() && (v.Class == Retryable || !t.untouched()) {
+		if v.Class == Retryable || !t.untouched() {
 			v.Class = Ambiguous
 		}
 	case lastSend:
 		if !t.sentOnce() || v.Class == Retryable && (!t.GetConn || t.FirstByte) {
 			v.Class = Ambiguous
-		}
-	case handshaking:
-		if t.notSent() {
-			v.Class = Permanent
-		}
-	default:
-		if t.notSent() {
-			v.Class = Retryable
 		}
 	}
 	return v
