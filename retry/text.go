@@ -32,16 +32,10 @@ func (p Policy) String() string {
 }
 
 func (p *Policy) attemptsText() string {
-	text := "at most " + counted(p.MaxAttempts, "attempt")
-	switch {
-	case p.AttemptTimeout > 0 && p.MaxAttempts > 1:
-		text += fmt.Sprintf(", each at most %v", p.AttemptTimeout)
-	case p.AttemptTimeout > 0:
-		text += fmt.Sprintf(" of at most %v", p.AttemptTimeout)
-	default:
-		text += ", without a timeout of their own"
+	if p.AttemptTimeout < 0 {
+		return fmt.Sprintf("at most %d, without a timeout of its own", p.MaxAttempts)
 	}
-	return text
+	return fmt.Sprintf("at most %d, each of at most %v", p.MaxAttempts, p.AttemptTimeout)
 }
 
 func (p *Policy) waitsText() string {
@@ -96,11 +90,16 @@ func (p *Policy) longest() (sum time.Duration, bounded bool) {
 	}
 	sum = p.AttemptTimeout
 	delay, throttled := p.BaseDelay, p.ThrottleDelay
-	for range p.MaxAttempts - 1 {
+	for left := p.MaxAttempts - 1; left > 0 && sum < forever; left-- {
 		next := saturatedAdd(max(delay, throttled, hinted), p.AttemptTimeout)
-		if sum = saturatedAdd(sum, next); sum == forever {
-			break
+		if delay == p.MaxDelay && throttled == p.MaxDelay {
+			// All that are left are as long as this one.
+			if time.Duration(left) > (forever-sum)/next {
+				return 0, false
+			}
+			return sum + next*time.Duration(left), true
 		}
+		sum = saturatedAdd(sum, next)
 		delay, throttled = doubled(delay, p.MaxDelay), doubled(throttled, p.MaxDelay)
 	}
 	return sum, sum < forever
