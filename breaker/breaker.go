@@ -19,7 +19,7 @@
 package breaker
 
 import (
-	"math/rand/v2"
+	"math/rand"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -189,7 +189,7 @@ func (b *Breaker) change(_ string, from, to gobreaker.State) {
 // cutting off, or half of a fleet would come back in the same moment.
 func jittered(d, limit time.Duration) time.Duration {
 	low, high := d-d/5, min(d+d/5, limit)
-	return low + rand.N(high-low+1)
+	return low + time.Duration(rand.Int63n(int64(high-low)+1))
 }
 
 // unlockAndTell releases mu, which is held, and reports the changes made under it. The order holds because only one
