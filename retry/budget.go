@@ -19,6 +19,9 @@ type bucket struct {
 	filled time.Time // when time last put something in
 }
 
+// roundingError lets ten tenths be one.
+const roundingError = 1e-9
+
 func newBucket(b Budget) *bucket {
 	return &bucket{
 		disabled:  b.Disabled,
@@ -38,10 +41,10 @@ func (b *bucket) take() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.fill()
-	if b.tokens < 1 {
+	if b.tokens < 1-roundingError {
 		return false
 	}
-	b.tokens--
+	b.tokens = max(0, b.tokens-1)
 	return true
 }
 

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/reintento/reintento/classify"
-	"github.com/reintento/reintento/deadline"
 )
 
 // Call is one intention on its way through the loop.
@@ -27,9 +26,9 @@ type Call struct {
 	outer    *mark // the attempt around, if it repeats or is watched
 	ring     *keyring
 	own      keyring
-	overlaps bool // an equal write of the attempt around is running
-
-	takenFrom *keyring // where ring was taken from, to be released
+	takenOf  *keyring // which gave ring out, and is told of the end; nil: none
+	what     string   // what names the call among the others of the attempt around
+	overlaps bool     // an equal write of the attempt around is running
 
 	start time.Time
 	until time.Time // the end of the whole intention; zero: none
@@ -44,60 +43,41 @@ type Call struct {
 	taken   bool // a retry is paid for and not yet sent
 	last    Result
 	lastErr error // what stands for a result that was given up
+	below   seen  // what calls below did, in all attempts of a function
 	outcome Outcome
+	entered bool // the outcome is in the ledger of the attempt around
 	stop    error
 	wait    time.Duration // when the destination may be asked again
 
 	attemptStart time.Time
 	duration     time.Duration // of the last attempt
-	calls        int           // that attempts of a function made below
-	writes       int           // of these, those that may have been applied
-	untrusted    bool          // one of these would have a second effect
 }
 
-// begin fills in what a call needs before its first attempt. After an error
-// nothing is left to undo.
-func (c *Call) begin(ctx context.Context, d *Destination, s Safety, opts []CallOption) error {
-	if d == nil {
-		return errors.New("retry: destination is nil: make one with NewDestination or Layer.To")
-	}
-	if s > Idempotent {
-		return errors.New("retry: safety is invalid: allowed are Unsafe, Keyed and Idempotent")
+// begin fills in what a call of a function, or of x, needs before its first
+// attempt. After an error nothing is left to undo.
+func (c *Call) begin(ctx context.Context, d *Destination, s Safety, opts []CallOption, x Exchange) error {
+	c.ring, c.opts, c.dest = &c.own, &noOptions, &nowhere
+	switch {
+	case d == nil || d.layer == nil && d.state == nil:
+		return c.refused(errors.New("destination is nil or zero: make one with NewDestination or Layer.To"))
+	case ctx == nil:
+		return c.refused(errors.New("context is nil"))
 	}
 	c.ctx, c.dest, c.safety = ctx, d, s
-	var key string
-	for i := range opts {
-		if o := &opts[i]; o.hasKey {
-			if err := CheckKey(o.key); err != nil {
-				return err
-			}
-			key = o.key
-		} else if o.lookup != nil {
-			c.lookup = o.lookup
-		} else if o.operation != "" {
-			c.operation = o.operation
-		}
-	}
-	outer, _ := ctx.Value(markKey).(*mark)
-	ring, _ := ctx.Value(ringKey).(*keyring)
-	if outer != nil && outer.over.Load() {
-		// The attempt around has ended: its keys may not be used for what
-		// happens after it.
-		outer, ring = nil, nil
-	}
-	if above, _ := ctx.Value(callKey).(*Call); outer != nil && above != nil && above.isRequest && c.isRequest {
-		c.above = above
-	}
-	if err := c.chooseKey(outer, ring, key); err != nil {
-		return err
-	}
-	c.outer = outer
+	c.start = time.Now()
 	c.policy, c.state, c.opts = d.resolve()
+	if x != nil {
+		c.request, c.isRequest = x.Describe(c.policy), true
+		c.safety, c.operation = c.request.Safety, c.request.Operation
+	}
+	if err := c.place(opts); err != nil {
+		c.state.leave()
+		return c.refused(err)
+	}
 	c.limit = c.policy.MaxAttempts
 	if c.suppressed() {
 		c.limit = 1
 	}
-	c.start = time.Now()
 	if c.policy.Deadline > 0 {
 		c.until = c.start.Add(c.policy.Deadline)
 	}
@@ -108,6 +88,39 @@ func (c *Call) begin(ctx context.Context, d *Destination, s Safety, opts []CallO
 	return nil
 }
 
+// place reads the options and finds the call's place in the attempt around it.
+func (c *Call) place(opts []CallOption) error {
+	key := c.request.Key
+	for i := range opts {
+		if o := &opts[i]; o.hasKey {
+			if key = o.key; key == "" {
+				return CheckKey(key)
+			}
+		} else if o.lookup != nil {
+			c.lookup = o.lookup
+		} else if o.operation != "" {
+			c.operation = o.operation
+		}
+	}
+	if c.safety > Idempotent {
+		return errors.New("safety is invalid: allowed are Unsafe, Keyed and Idempotent")
+	}
+	outer, _ := c.ctx.Value(markKey).(*mark)
+	ring, _ := c.ctx.Value(ringKey).(*keyring)
+	if outer != nil && outer.over.Load() {
+		// The attempt around has ended: its keys may not be used for what
+		// happens after it.
+		outer, ring = nil, nil
+	}
+	if outer != nil && c.isRequest {
+		if above, ok := CallOf(c.ctx); ok && above.isRequest {
+			c.above = above
+		}
+	}
+	c.outer = outer
+	return c.chooseKey(ring, key)
+}
+
 // endBy makes t the end of the intention, if it is earlier than the present one.
 func (c *Call) endBy(t time.Time) {
 	if !t.IsZero() && (c.until.IsZero() || t.Before(c.until)) {
@@ -115,85 +128,39 @@ func (c *Call) endBy(t time.Time) {
 	}
 }
 
-// chooseKey finds the keyring of the call: the caller's own key, a place in the
-// intention around, or a new one.
-func (c *Call) chooseKey(outer *mark, ring *keyring, key string) error {
-	if c.isRequest && c.request.Key != "" {
-		key = c.request.Key
-		if err := CheckKey(key); err != nil {
-			return err
-		}
+var (
+	noOptions Options
+	nowhere   Destination
+)
+
+// refused is the error of a call that cannot be made as it is.
+func (c *Call) refused(err error) error {
+	c.outcome, c.stop = NotApplied, ErrPermanent
+	return &Error{
+		Destination: c.dest.name, Operation: c.operation, Outcome: NotApplied, Stop: ErrPermanent, Last: err,
+		verdict: classify.Verdict{Class: classify.Permanent, Origin: classify.Local, Reason: "request"},
 	}
-	if ring != nil && !ring.received {
-		if k := ring.known(); k != "" {
-			if err := CheckKey(k); err != nil {
-				return err
-			}
-			if k == key {
-				// Set on the way through another layer, with that layer's trust.
-				c.ring = ring
-				return nil
-			}
-		}
-	}
-	switch {
-	case c.request.Following != nil:
-		c.ring, c.unknown = c.request.Following.ring, c.request.Following.unknown
-	case key != "":
-		c.own = keyring{key: key, declared: true}
-		c.ring = &c.own
-	case ring == nil:
-		c.ring = &c.own
-	case c.isRequest && !c.request.Carries:
-		c.ring = ring
-	default:
-		c.ring, c.overlaps = ring.take(outer, c.what())
-		c.takenFrom = ring
-	}
-	c.operation = orElse(c.operation, c.ring.operation)
-	return nil
 }
 
-// what names the call among the others of an attempt around.
-func (c *Call) what() string {
-	if c.isRequest {
-		return c.request.Target
+// suppressed reports whether a layer above repeats, so that this one must not.
+func (c *Call) suppressed() bool { return c.outer != nil && c.outer.limit > 1 }
+
+// tellSuppressed says, once in each attempt of the layer above, that this layer
+// leaves repeating to it.
+func (c *Call) tellSuppressed() {
+	if c.opts.Observer == nil || !c.suppressed() || c.policy.MaxAttempts == 1 {
+		return
 	}
-	return "do\n" + c.dest.name + "\n" + c.operation
-}
-
-// requestKey returns the key that a request sends.
-func (c *Call) requestKey() string {
-	if !c.request.Carries {
-		return ""
+	if c.outer.ledger == nil || c.outer.ledger.tell(c.state) {
+		c.tell(Event{Kind: EventLayerSuppressed, Attempt: c.outer.number})
 	}
-	return c.ring.id()
 }
 
-// trust returns how the request of an exchange may be repeated now.
-func (c *Call) trust() Safety {
-	switch {
-	case c.request.Safety == Idempotent:
-		return Idempotent
-	case !c.request.Carries || c.overlaps || !c.keyValid():
-		return Unsafe
-	case c.request.Safety == Keyed, c.policy.Key.Honored, c.outer != nil && c.outer.keyed, c.ring.isDeclared():
-		return Keyed
-	}
-	return Unsafe
-}
-
-// keyValid reports whether the callee still remembers the key.
-func (c *Call) keyValid() bool {
-	first := c.ring.intention().FirstSent
-	return first.IsZero() || time.Since(first) <= c.policy.Key.ValidFor
-}
-
-// nextAttempt returns the context of the next attempt.
+// nextAttempt begins an attempt and returns its context.
 func (c *Call) nextAttempt() *attempt {
-	a := &c.first
+	a, now := &c.first, c.start
 	if c.sent > 0 {
-		a = &attempt{}
+		a, now = &attempt{}, time.Now()
 	}
 	a.Context, a.call = c.ctx, c
 	a.mark.number, a.mark.limit = c.sent+1, c.limit
@@ -202,180 +169,21 @@ func (c *Call) nextAttempt() *attempt {
 	}
 	a.mark.keyed = c.safety == Keyed || c.outer != nil && c.outer.keyed || c.isRequest && c.trust() == Keyed
 	a.mark.ledger = &a.ledger
+	c.attemptStart = now
+	c.ring.sent(now)
+	c.sent++
 	return a
 }
 
-// suppressed reports whether a layer above repeats, so that this one must not.
-func (c *Call) suppressed() bool { return c.outer != nil && c.outer.limit > 1 }
-
-// limit gives the attempt of a function its time limit, the earlier of the
-// attempt timeout and the end of the whole. It returns nil where there is none.
-func (a *attempt) limit() context.CancelFunc {
-	c := a.call
+// attemptEnd returns when an attempt, or a lookup, that begins now has to be
+// over: the earlier of its own time limit and the end of the whole. It is zero
+// where there is neither.
+func (c *Call) attemptEnd(now time.Time) time.Time {
 	end := c.until
 	if timeout := c.policy.AttemptTimeout; timeout > 0 {
-		now := c.start
-		if c.sent > 0 {
-			now = time.Now()
-		}
 		if t := now.Add(timeout); end.IsZero() || t.Before(end) {
 			end = t
 		}
 	}
-	if end.IsZero() {
-		return nil
-	}
-	ctx, cancel := context.WithDeadline(c.ctx, end)
-	a.Context = ctx
-	return cancel
-}
-
-// judge says what the failure of a function proves. It looks at the attempt's
-// context before the error: an error that says "deadline exceeded" does not say
-// whose. What the calls below did is known better than what the error says.
-func (a *attempt) judge(err error) Result {
-	c := a.call
-	r := Result{Failed: true, Err: err, Verdict: c.opts.classify(err)}
-	v := &r.Verdict
-	_, writes, untrusted, worst := a.ledger.seen()
-	if worst != nil && v.Class == classify.Ambiguous && v.Reason == "unknown" {
-		*v, r.Outcome, r.Final = worst.verdict, worst.outcome, worst.final
-	} else {
-		r.Outcome = effect(*v)
-		if inner, ok := errors.AsType[*Error](err); ok {
-			r.Outcome = inner.Outcome
-		}
-		r.Final = worst != nil && worst.final && v.Class == classify.Permanent
-	}
-	if a.Err() != nil && (v.Origin == classify.Caller || v.Class == classify.Ambiguous && v.Reason == "unknown") {
-		// What ended for the calls below was this attempt's time. If it was the
-		// caller's, the loop says so.
-		v.Origin, v.Reason = classify.Remote, "timeout"
-	}
-	if writes > 0 {
-		r.Outcome = Unknown
-		r.Final = false
-	}
-	if untrusted && c.safety == Unsafe {
-		v.Class, v.Repeatable = classify.Ambiguous, false
-	}
-	r.Well = v.Class == classify.Permanent && v.Origin == classify.Remote
-	if v.Throttled {
-		r.Pushback = v.RetryAfter
-	}
-	return r
-}
-
-// effect is the outcome of an attempt of which nothing is known but its verdict.
-func effect(v classify.Verdict) Outcome {
-	if v.Class == classify.Ambiguous {
-		return Unknown
-	}
-	return NotApplied
-}
-
-// classify asks the user's classifiers, then the rules of package classify.
-func (o *Options) classify(err error) classify.Verdict {
-	if v, ok := o.Classify(err); ok {
-		return v
-	}
-	return classify.Error(err)
-}
-
-// Classify asks the classifiers of o in order; ok is false if none knows err.
-func (o *Options) Classify(err error) (v classify.Verdict, ok bool) {
-	for _, c := range o.Classifiers {
-		if v, ok := c(err); ok {
-			return v, true
-		}
-	}
-	return classify.Verdict{}, false
-}
-
-// Classify asks the user's classifiers about an error of the call's transport;
-// ok is false if none knows it.
-func (c *Call) Classify(err error) (v classify.Verdict, ok bool) { return c.opts.Classify(err) }
-
-// timeLeft reports how long the call may still take; ok is false without limit.
-func (c *Call) timeLeft() (left time.Duration, ok bool) {
-	left, ok = deadline.Remaining(c.ctx)
-	if !c.until.IsZero() {
-		if own := time.Until(c.until); !ok || own < left {
-			left, ok = own, true
-		}
-	}
-	return left, ok
-}
-
-// fits reports whether an attempt can follow a wait.
-func (c *Call) fits(wait time.Duration) bool {
-	left, ok := c.timeLeft()
-	return !ok || wait < left
-}
-
-// known returns the key if there is one already.
-func (r *keyring) known() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.key
-}
-
-func (r *keyring) isDeclared() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.declared
-}
-
-// Report tells how the call went. It may be called when the call has ended.
-func (c *Call) Report() Report {
-	return Report{
-		Destination: c.dest.name, Operation: c.operation, Intention: c.intention(), Outcome: c.outcome,
-		Attempts: c.attempts(), Resends: c.resends, Stop: c.stop, RetryAfter: c.wait,
-	}
-}
-
-func (c *Call) intention() Intention {
-	in := c.ring.intention()
-	if c.isRequest && !c.request.Carries {
-		in.Key = ""
-	}
-	in.Operation = c.operation
-	return in
-}
-
-// attempts returns the records of all attempts. That of a success at once is
-// made only here.
-func (c *Call) attempts() []Attempt {
-	if c.trials == nil && c.sent > 0 {
-		return []Attempt{c.record(&c.last)}
-	}
-	return c.trials
-}
-
-func (c *Call) record(r *Result) Attempt {
-	return Attempt{
-		Number: len(c.trials) + 1, Start: c.attemptStart, Duration: c.duration, Failed: r.Failed,
-		Verdict: r.Verdict, Err: r.Err, Status: r.Status, Connections: r.Connections, Resends: r.Resends,
-	}
-}
-
-// BodyFailed tells the observer, and the layer around, that the body of a
-// response broke after it had been handed over: the operation ran, its result
-// is lost.
-func (c *Call) BodyFailed(err error, v classify.Verdict) {
-	if c.outer != nil && c.outer.ledger != nil {
-		c.outer.ledger.enter(entry{failed: true, verdict: v, outcome: Unknown, write: !c.request.Read, trusted: true})
-	}
-	c.tell(Event{Kind: EventAttempt, Attempt: len(c.trials), Start: c.attemptStart, Duration: time.Since(c.attemptStart), Failed: true, Verdict: v, Err: err, Status: c.last.Status})
-}
-
-// tell sends an event to the observer, if there is one.
-func (c *Call) tell(e Event) {
-	observe := c.opts.Observer
-	if observe == nil {
-		return
-	}
-	e.Destination, e.Operation, e.Intention = c.dest.name, c.operation, c.intention()
-	e.Safety, e.MaxAttempts = c.safety, c.limit
-	observe(c.ctx, e)
+	return end
 }

@@ -1,7 +1,7 @@
 package retry
 
 import (
-	"math/rand/v2"
+	"math/rand"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -23,10 +23,11 @@ func newSchedule(p *Policy) *schedule {
 			return &schedule{own: own}
 		}
 	}
-	s := &schedule{limit: p.MaxDelay}
-	s.normal = exponential(p.BaseDelay, p.MaxDelay, p.Jitter)
-	s.throttled = exponential(p.ThrottleDelay, p.MaxDelay, p.Jitter)
-	return s
+	return &schedule{
+		normal:    exponential(p.BaseDelay, p.MaxDelay, p.Jitter),
+		throttled: exponential(p.ThrottleDelay, p.MaxDelay, p.Jitter),
+		limit:     p.MaxDelay,
+	}
 }
 
 // exponential makes a series whose bounds start at base and double up to limit.
@@ -41,9 +42,12 @@ func exponential(base, limit time.Duration, j Jitter) backoff.ExponentialBackOff
 	case EqualJitter: // 3/4 ± 1/4
 		interval, spread = 0.75, 1.0/3
 	}
+	part := func(d time.Duration) time.Duration { // nearer to forever its arithmetic would overflow
+		return max(1, time.Duration(float64(min(d, forever/2))*interval))
+	}
 	b := backoff.ExponentialBackOff{
-		InitialInterval:     max(1, time.Duration(float64(base)*interval)),
-		MaxInterval:         max(1, time.Duration(float64(limit)*interval)),
+		InitialInterval:     part(base),
+		MaxInterval:         part(limit),
 		RandomizationFactor: spread,
 		Multiplier:          2,
 		MaxElapsedTime:      0, // the loop has a deadline of its own
@@ -86,7 +90,7 @@ func upTo(d time.Duration) time.Duration {
 	if d <= 0 {
 		return 0
 	}
-	return rand.N(d + 1)
+	return time.Duration(rand.Int63n(int64(d) + 1))
 }
 
 func saturatedAdd(a, b time.Duration) time.Duration {

@@ -32,10 +32,6 @@ var (
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 )
 
-// ErrNotApplied is what a lookup given to [Reconcile] returns when the
-// intention was not applied and cannot be applied any more by what was sent.
-var ErrNotApplied = errors.New("not applied")
-
 type noTime struct{}
 
 func (noTime) Error() string        { return "no time left" }
@@ -51,7 +47,7 @@ type Error struct {
 	Intention   Intention
 	Outcome     Outcome
 	Stop        error         // why there was no further attempt
-	Last        error         // the last attempt's failure; nil if nothing was sent
+	Last        error         // the last attempt's failure; if nothing was sent nil, or what is wrong with the call
 	Attempts    []Attempt     // every attempt made
 	RetryAfter  time.Duration // when the destination may be asked again; 0: unknown
 
@@ -118,11 +114,11 @@ func (e *Error) Unwrap() []error {
 		errs = append(errs, e.Stop)
 	}
 	if e.Last != nil {
-		if e.Outcome == Unknown {
-			errs = append(errs, e.Last)
-		} else {
-			errs = append(errs, known{e.Last})
+		last := e.Last
+		if e.Outcome != Unknown && errors.Is(last, ErrOutcomeUnknown) {
+			last = known{last}
 		}
+		errs = append(errs, last)
 	}
 	return errs
 }
@@ -156,20 +152,6 @@ func (k known) Is(target error) bool {
 }
 
 func (k known) As(target any) bool { return errors.As(k.error, target) }
-
-// Report is what is known of a call, whether it succeeded or not.
-type Report struct {
-	Destination string
-	Operation   string
-	Intention   Intention
-	Outcome     Outcome
-	Attempts    []Attempt
-	// Resends counts what was sent again inside attempts: by the layer below,
-	// or after the proof that a used connection had carried nothing.
-	Resends    int
-	Stop       error         // why there was no further attempt; nil after a success
-	RetryAfter time.Duration // when the destination may be asked again; 0: unknown
-}
 
 // callerEnded is the reason of a call that stopped because its caller's context
 // has ended. It matches the context's error and its cause.

@@ -2,6 +2,7 @@ package retry
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/reintento/reintento/classify"
@@ -11,6 +12,9 @@ import (
 // httpclient implements it for HTTP; whoever writes a transport for another
 // protocol can do the same. Its methods are called one after the other.
 type Exchange interface {
+	// Describe says what the request is, given the destination's policy with
+	// its defaults applied.
+	Describe(p *Policy) Request
 	// Attempt makes one attempt under ctx, which carries the mark and no time
 	// limit: the exchange keeps t.Timeout and t.Until itself, since only it
 	// knows when a result is handed over.
@@ -29,7 +33,7 @@ type Try struct {
 	Until   time.Time     // for the whole intention; zero: no limit
 	Key     string        // to send; empty for a request that carries none
 	Safety  Safety        // how the request may be repeated, as far as is known now
-	Spare   int           // how often the layer below may send it once more
+	Spare   int           // how many attempts are left after this one, to be charged for re-sends by the layer below
 	Policy  *Policy       // with its defaults applied; read only
 }
 
@@ -48,7 +52,8 @@ type Result struct {
 	Sends       int              // of these re-sends, those that count as attempts
 	Stop        error            // why the request cannot be sent again; nil if it can
 
-	givenUp bool // the work holds the response no more
+	givenUp   bool // the work holds the response no more
+	untrusted bool // a write below would have a second effect, whatever was declared
 }
 
 // Request describes to the loop what an exchange is about.
@@ -69,15 +74,16 @@ type Request struct {
 // Exchange runs x through the loop. A nil error means that the exchange holds
 // the result: a success, or a response that is final whatever it says. The
 // returned call tells the rest; it is not nil, whatever the error.
-func (d *Destination) Exchange(ctx context.Context, x Exchange, r Request) (*Call, error) {
-	c := &exchange{x: x}
-	var opt [1]CallOption
-	opt[0].operation = r.Operation
-	c.request, c.isRequest = r, true
-	if err := c.begin(ctx, d, r.Safety, opt[:]); err != nil {
-		return &c.Call, err
+func (d *Destination) Exchange(ctx context.Context, x Exchange) (*Call, error) {
+	e := &exchange{x: x}
+	if x == nil {
+		e.ring, e.opts, e.dest = &e.own, &noOptions, &nowhere
+		return &e.Call, e.refused(errors.New("exchange is nil"))
 	}
-	return &c.Call, c.run(c)
+	if err := e.begin(ctx, d, Unsafe, nil, x); err != nil {
+		return &e.Call, err
+	}
+	return &e.Call, e.run(e)
 }
 
 // CallOf returns the call whose attempt ctx was made for, even after its end;
@@ -103,10 +109,9 @@ type exchange struct {
 }
 
 func (e *exchange) try(a *attempt) Result {
-	a.Context = e.ctx
 	return e.x.Attempt(a, Try{
-		Number: a.mark.number, Timeout: max(0, e.policy.AttemptTimeout), Until: e.until,
-		Key: e.requestKey(), Safety: e.trust(), Spare: e.limit - e.sent - 1, Policy: e.policy,
+		Number: a.number, Timeout: max(0, e.policy.AttemptTimeout), Until: e.until,
+		Key: e.requestKey(), Safety: e.trust(), Spare: max(0, e.limit-e.sent), Policy: e.policy,
 	})
 }
 

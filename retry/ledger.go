@@ -10,12 +10,27 @@ import (
 // repeatable as its writes: when one that is not trusted may have been applied,
 // a later failure of the attempt cannot be repeated without repeating it.
 type ledger struct {
-	mu        sync.Mutex
-	calls     int  // finished calls
-	writes    int  // writes among them that may have been applied
-	untrusted bool // one of these would have a second effect if it were repeated
-	worst     *entry
-	told      map[*state]bool // layers below that have said they are suppressed
+	mu     sync.Mutex
+	writes int // calls that were no reads, however they ended
+	seen   seen
+	told   map[*state]bool // layers below that have said they are suppressed
+}
+
+// seen is the sum of a ledger.
+type seen struct {
+	calls     int    // finished calls
+	applied   int    // writes among them that may have been applied
+	untrusted bool   // one of these would have a second effect if it were repeated
+	several   bool   // there was more than one write in an attempt
+	worst     *entry // the failure that stands most in the way of a repeat
+}
+
+// add adds what was seen in a further attempt, but for the failure.
+func (s *seen) add(o seen) {
+	s.calls += o.calls
+	s.applied += o.applied
+	s.untrusted = s.untrusted || o.untrusted
+	s.several = s.several || o.several
 }
 
 // entry is how one call below an attempt ended.
@@ -32,23 +47,26 @@ type entry struct {
 func (l *ledger) enter(e entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.calls++
-	if e.write && e.outcome != NotApplied {
+	s := &l.seen
+	s.calls++
+	if e.write {
 		l.writes++
-		if !e.trusted {
-			l.untrusted = true
+		s.several = l.writes > 1
+		if e.outcome != NotApplied {
+			s.applied++
+			s.untrusted = s.untrusted || !e.trusted
 		}
 	}
-	if e.failed && (l.worst == nil || badness(e.verdict) > badness(l.worst.verdict)) {
-		l.worst = &e
+	if e.failed && (s.worst == nil || badness(e.verdict) > badness(s.worst.verdict)) {
+		s.worst = &e
 	}
 }
 
-// seen returns a copy of what is in the ledger.
-func (l *ledger) seen() (calls, writes int, untrusted bool, worst *entry) {
+// sum returns what is in the ledger.
+func (l *ledger) sum() seen {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.calls, l.writes, l.untrusted, l.worst
+	return l.seen
 }
 
 // tell reports whether s has not yet been told of in this attempt.

@@ -44,10 +44,10 @@ func (p *pause) left() (left, length time.Duration) {
 
 // enter takes one of the places for those that wait, and reports whether there
 // was one. Who got one calls leave.
-func (p *pause) enter(places int) bool {
+func (p *pause) enter(places float64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.waiting >= places {
+	if float64(p.waiting) >= places {
 		return false
 	}
 	p.waiting++

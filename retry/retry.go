@@ -15,6 +15,7 @@ package retry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -22,36 +23,24 @@ import (
 // what it returned last. Any failure is an [*Error].
 //
 // The context that op gets is that of one attempt: it has the attempt's time
-// limit, gives the idempotency key to send ([Key]), tells layers below not to
-// repeat as well, and ends when op returns. What a response body holds is read
-// inside op. An attempt in which an untrusted write through a transport of this
-// module may have been applied is not repeated, whatever fails afterwards.
+// limit, gives the idempotency key to send ([Key]), and tells layers below not
+// to repeat as well. Under a time limit it ends when op returns, so what a
+// response body holds is read inside op. An attempt in which an untrusted write
+// through a transport of this module may have been applied is not repeated,
+// whatever fails afterwards.
 //
 // A panic in op, and runtime.Goexit, pass through; the destination's breaker
 // counts them as a failure.
 func Do[T any](ctx context.Context, d *Destination, s Safety, op func(context.Context) (T, error), opts ...CallOption) (T, error) {
-	c := &operation[T]{op: op}
-	if err := c.begin(ctx, d, s, opts); err != nil {
-		return c.value, err
-	}
-	if c.lookup != nil {
-		lookup, ok := c.lookup.(func(context.Context, Intention) (T, error))
-		if !ok {
-			c.state.leave()
-			return c.value, fmt.Errorf("retry: the lookup given to Reconcile is a %T: allowed is one that returns a %T, as the operation does", c.lookup, c.value)
-		}
-		c.find = lookup
-	}
-	err := c.run(c)
-	return c.value, err
+	o := &operation[T]{op: op}
+	err := o.do(ctx, d, s, op == nil, opts)
+	return o.value, err
 }
 
 // Do is the function [Do] for an operation without a result.
 func (d *Destination) Do(ctx context.Context, s Safety, op func(context.Context) error, opts ...CallOption) error {
-	_, err := Do(ctx, d, s, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, op(ctx)
-	}, opts...)
-	return err
+	o := &operation[struct{}]{plain: op}
+	return o.do(ctx, d, s, op == nil, opts)
 }
 
 // CallOption is something that concerns one call. The zero value changes nothing.
@@ -71,42 +60,58 @@ func WithKey(key string) CallOption { return CallOption{key: key, hasKey: true} 
 // Named names the operation for logs, metrics and errors.
 func Named(operation string) CallOption { return CallOption{operation: operation} }
 
-// Reconcile lets a call ask whether its intention was applied, when it would
-// otherwise have to end with an unknown outcome. The lookup runs after the
-// delay, within the deadline, without mark or key. What it returns with a nil
-// error is the result of the call. [ErrNotApplied] says that the intention was
-// not applied and cannot be any more: because it was fenced or cancelled at the
-// callee. Only then does the operation go again. A plain "not found" just after
-// a lost answer may mean "not yet"; it and every other error leave the outcome
-// unknown.
-//
-// T must be the result type of the operation; [Destination.Do] has struct{}.
-func Reconcile[T any](lookup func(context.Context, Intention) (T, error)) CallOption {
-	if lookup == nil {
-		return CallOption{}
-	}
-	return CallOption{lookup: lookup}
-}
-
 // operation is a call of a function. Result and call are one allocation.
 type operation[T any] struct {
 	Call
 	op    func(context.Context) (T, error)
+	plain func(context.Context) error // in place of op
 	find  func(context.Context, Intention) (T, error)
 	value T
 }
 
+func (o *operation[T]) do(ctx context.Context, d *Destination, s Safety, isNil bool, opts []CallOption) error {
+	if err := o.begin(ctx, d, s, opts, nil); err != nil {
+		return err
+	}
+	var problem error
+	if isNil {
+		problem = errors.New("operation is nil")
+	}
+	if o.lookup != nil {
+		find, ok := o.lookup.(func(context.Context, Intention) (T, error))
+		switch {
+		case !ok:
+			problem = fmt.Errorf("the lookup given to Reconcile is a %T: allowed is one that returns a %T, as the operation does", o.lookup, o.value)
+		case find == nil:
+			problem = errors.New("the lookup given to Reconcile is nil")
+		}
+		o.find = find
+	}
+	if problem != nil {
+		o.end()
+		return o.refused(problem)
+	}
+	return o.run(o)
+}
+
 func (o *operation[T]) try(a *attempt) Result {
-	cancel := a.limit()
-	if cancel != nil {
+	if end := o.attemptEnd(o.attemptStart); !end.IsZero() {
+		var cancel context.CancelFunc
+		a.Context, cancel = context.WithDeadline(a.Context, end)
 		defer cancel()
 	}
-	value, err := o.op(a)
-	o.value = value
+	var err error
+	if o.plain != nil {
+		err = o.plain(a)
+	} else {
+		o.value, err = o.op(a)
+	}
+	below := a.ledger.sum()
+	o.below.add(below)
 	if err == nil {
 		return Result{Outcome: Applied}
 	}
-	return a.judge(err)
+	return a.judge(err, below)
 }
 
 func (o *operation[T]) again() (last, err error) { return nil, nil }

@@ -1,5 +1,7 @@
 package retry
 
+import "time"
+
 // Safety is what the caller declares about repeating an operation whose
 // outcome is not known. The zero value is [Unsafe].
 type Safety uint8
@@ -29,29 +31,30 @@ func (s Safety) String() string {
 	return "invalid"
 }
 
-// Outcome is what is known of a whole intention at its end. The zero value is
-// [Unknown]: where nothing is proved, it may have happened.
-type Outcome uint8
-
-const (
-	// Unknown means that the intention may have been applied.
-	Unknown Outcome = iota
-	// Applied means that the callee said it did it.
-	Applied
-	// NotApplied means that no attempt had an effect, or that there was none to
-	// have: the outcome of a read is never Unknown.
-	NotApplied
-)
-
-// String returns "unknown", "applied" or "not applied".
-func (o Outcome) String() string {
-	switch o {
-	case Unknown:
-		return "unknown"
-	case Applied:
-		return "applied"
-	case NotApplied:
-		return "not applied"
+// declaredRepeatable reports whether the caller said that the operation may be
+// repeated although it may have had its effect.
+func (c *Call) declaredRepeatable() bool {
+	if c.isRequest { // the verdict of its exchange knows
+		return false
 	}
-	return "invalid"
+	return c.safety == Idempotent || c.safety == Keyed && c.keyValid() && !c.last.untrusted
+}
+
+// trust returns how the request of an exchange may be repeated now.
+func (c *Call) trust() Safety {
+	switch {
+	case c.request.Safety == Idempotent:
+		return Idempotent
+	case !c.request.Carries || c.overlaps || !c.keyValid():
+		return Unsafe
+	case c.request.Safety == Keyed, c.policy.Key.Honored, c.outer != nil && c.outer.keyed, c.ring.isDeclared():
+		return Keyed
+	}
+	return Unsafe
+}
+
+// keyValid reports whether the callee still remembers the key.
+func (c *Call) keyValid() bool {
+	first := c.ring.intention().FirstSent
+	return first.IsZero() || time.Since(first) <= c.policy.Key.ValidFor
 }

@@ -1,0 +1,97 @@
+package retry
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/reintento/reintento/breaker"
+	"github.com/reintento/reintento/classify"
+)
+
+// judge says what the failure of a function proves. It looks at the attempt's
+// context before the error: an error that says "deadline exceeded" does not say
+// whose. What the calls below did is known better than what the error says.
+func (a *attempt) judge(err error, below seen) Result {
+	c := a.call
+	r := Result{Failed: true, Err: err, Verdict: c.opts.classify(err)}
+	v, worst := &r.Verdict, below.worst
+	if worst != nil && unclassified(*v) {
+		*v, r.Outcome, r.Final = worst.verdict, worst.outcome, worst.final
+	} else {
+		r.Outcome = effect(err, *v)
+		r.Final = worst != nil && worst.final && v.Class == classify.Permanent
+	}
+	if a.Err() != nil && (v.Origin == classify.Caller || unclassified(*v)) {
+		// What ended for the calls below was this attempt's time. If it was the
+		// caller's, the loop says so.
+		v.Origin, v.Reason = classify.Remote, "timeout"
+	}
+	if below.applied > 0 {
+		r.Outcome = Unknown
+	}
+	if c.below.several { // an answer speaks for its own write only
+		r.Final = false
+	}
+	if below.untrusted && c.safety != Idempotent {
+		v.Class, v.Repeatable, r.untrusted = classify.Ambiguous, false, true
+	}
+	r.Well = breaker.ResultOf(*v) == breaker.Success
+	if worst == nil && asksAll(*v) { // a call below has paused its own destination
+		r.Pushback = v.RetryAfter
+	}
+	return r
+}
+
+// unclassified reports whether nothing but the failure itself is known.
+func unclassified(v classify.Verdict) bool {
+	return v.Class == classify.Ambiguous && v.Reason == "unknown"
+}
+
+// effect is the outcome of an attempt as far as its error tells. What is unknown
+// inside is unknown outside.
+func effect(err error, v classify.Verdict) Outcome {
+	if errors.Is(err, ErrOutcomeUnknown) {
+		return Unknown
+	}
+	if inner, ok := errors.AsType[*Error](err); ok {
+		return inner.Outcome
+	}
+	if v.Class == classify.Ambiguous {
+		return Unknown
+	}
+	return NotApplied
+}
+
+// asksAll reports whether the hint of a failure concerns every call to the
+// destination: that of a 429 or 503, or of whatever else rations its callers.
+func asksAll(v classify.Verdict) bool {
+	switch {
+	case v.Origin != classify.Remote:
+		return false
+	case strings.HasPrefix(v.Reason, "http_"):
+		return v.Reason == "http_429" || v.Reason == "http_503"
+	}
+	return v.Throttled
+}
+
+// classify asks the user's classifiers, then the rules of package classify.
+func (o *Options) classify(err error) classify.Verdict {
+	if v, ok := o.Classify(err); ok {
+		return v
+	}
+	return classify.Error(err)
+}
+
+// Classify asks the classifiers of o in order; ok is false if none knows err.
+func (o *Options) Classify(err error) (v classify.Verdict, ok bool) {
+	for _, c := range o.Classifiers {
+		if v, ok := c(err); ok {
+			return v, true
+		}
+	}
+	return classify.Verdict{}, false
+}
+
+// Classify asks the user's classifiers about an error of the call's transport;
+// ok is false if none knows it.
+func (c *Call) Classify(err error) (v classify.Verdict, ok bool) { return c.opts.Classify(err) }

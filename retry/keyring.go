@@ -1,0 +1,214 @@
+package retry
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// namespace makes derived keys differ from UUIDs that others derive.
+var namespace = uuid.MustParse("7d1f8f2e-54a7-4c5b-9a3b-6f0d3c1c9b52")
+
+// keyring hands out the keys of one intention. A call never shows the ring that
+// it got its own from to what is below it: what is taken from a ring is counted
+// for each attempt of one call.
+type keyring struct {
+	mu        sync.Mutex
+	key       string   // empty until asked for
+	parent    *keyring // derive from its key; nil: make a random one
+	label     string   // what to derive with; empty: the parent's key itself
+	declared  bool     // the caller gave the key, and so says that it is honoured
+	received  bool     // the key came from another process: nobody takes it as it is
+	operation string
+	firstSent time.Time
+
+	taker    string // which method and target, or operation, took the key itself
+	taken    bool
+	of       *mark           // the attempt that equal is of
+	equal    map[string]same // equal writes of this attempt
+	children map[string]*keyring
+}
+
+// same counts writes that are equal to each other.
+type same struct{ begun, running int }
+
+// intention returns what the ring knows, without making a key.
+func (r *keyring) intention() Intention {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return Intention{Key: r.knownLocked(), Operation: r.operation, FirstSent: r.firstSent}
+}
+
+// knownLocked returns the key if there is one already. r.mu is held.
+func (r *keyring) knownLocked() string {
+	if r.key == "" && r.parent != nil && r.label == "" {
+		r.key = r.parent.intention().Key
+	}
+	return r.key
+}
+
+// id returns the key, made now if it has not been asked for.
+func (r *keyring) id() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.key == "" {
+		switch {
+		case r.parent == nil:
+			r.key = uuid.NewString()
+		case r.label == "":
+			r.key = r.parent.id()
+		default:
+			r.key = derived(r.parent.id(), r.label)
+		}
+	}
+	return r.key
+}
+
+func derived(key, label string) string {
+	return uuid.NewSHA1(uuid.NewSHA1(namespace, []byte(key)), []byte(label)).String()
+}
+
+// declare notes that the caller says that the key is honoured.
+func (r *keyring) declare() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.declared = true
+}
+
+func (r *keyring) isDeclared() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.declared
+}
+
+// sent notes that an attempt begins. Only the first counts.
+func (r *keyring) sent(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.firstSent.IsZero() {
+		r.firstSent = now
+	}
+}
+
+// child returns the keyring for a label, the same one each time. An empty label
+// stands for the key itself.
+func (r *keyring) child(label string) *keyring {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.childLocked(label)
+}
+
+// childLocked is child with r.mu held.
+func (r *keyring) childLocked(label string) *keyring {
+	if c := r.children[label]; c != nil {
+		return c
+	}
+	c := &keyring{parent: r, label: label, declared: r.declared, firstSent: r.firstSent}
+	if label == "" {
+		c.operation = r.operation
+	}
+	if r.children == nil {
+		r.children = make(map[string]*keyring)
+	}
+	r.children[label] = c
+	return c
+}
+
+// take returns the keyring of one write or operation below, in the attempt m.
+// The first kind of write to ask keeps the key itself in every attempt; every
+// other one, and each equal one that follows in the same attempt, has a key of
+// its own. overlaps reports whether an equal one is still running: then their
+// order, and with it which has which key, is unknown. Who took calls release.
+//
+// Outside of an attempt, under a WithIntention alone, an equal one that follows
+// is the same intention once more. A received key belongs to one attempt of
+// another process, whether or not that sent its mark.
+func (r *keyring) take(m *mark, what string) (k *keyring, overlaps bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 1
+	if m != nil || r.received {
+		if r.of != m || r.equal == nil {
+			r.of, r.equal = m, make(map[string]same, 1)
+		}
+		s := r.equal[what]
+		overlaps = s.running > 0
+		s.begun, s.running = s.begun+1, s.running+1
+		r.equal[what] = s
+		n = s.begun
+	}
+	if !r.taken && !r.received {
+		r.taken, r.taker = true, what
+	}
+	if n == 1 && r.taken && r.taker == what {
+		return r.childLocked(""), overlaps
+	}
+	return r.childLocked(what + "\n" + strconv.Itoa(n)), overlaps
+}
+
+// release notes that what take gave out in the attempt m has ended.
+func (r *keyring) release(m *mark, what string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s, ok := r.equal[what]; ok && r.of == m {
+		s.running--
+		r.equal[what] = s
+	}
+}
+
+// chooseKey finds the keyring of the call: the caller's own key, a place in the
+// intention around, or a new one.
+func (c *Call) chooseKey(ring *keyring, key string) error {
+	var around string
+	if ring != nil {
+		around = ring.intention().Key
+	}
+	for _, k := range []string{key, around} {
+		if k == "" {
+			continue
+		}
+		if err := CheckKey(k); err != nil {
+			return err
+		}
+	}
+	switch {
+	case c.request.Following != nil:
+		c.ring, c.unknown = c.request.Following.ring, c.request.Following.unknown
+	case key != "" && key == around && !ring.received:
+		c.ring = ring.child("")
+		if !c.isRequest {
+			c.ring.declare()
+		} // else it was set on the way through another layer, with that layer's trust
+	case key != "":
+		c.own.key, c.own.declared = key, true
+	case ring == nil:
+	case c.isRequest && !c.request.Carries:
+		c.own.parent, c.own.label = ring, c.request.Target
+	default:
+		if c.what = c.request.Target; !c.isRequest {
+			c.what = "do\n" + c.dest.name + "\n" + c.operation
+		}
+		c.takenOf = ring
+		c.ring, c.overlaps = ring.take(c.outer, c.what)
+	}
+	c.operation = orElse(c.operation, c.ring.operation)
+	return nil
+}
+
+// giveKeyBack notes that the call has ended, so that an equal one after it does
+// not overlap with it.
+func (c *Call) giveKeyBack() {
+	if c.takenOf != nil {
+		c.takenOf.release(c.outer, c.what)
+	}
+}
+
+// requestKey returns the key that a request sends.
+func (c *Call) requestKey() string {
+	if !c.request.Carries {
+		return ""
+	}
+	return c.ring.id()
+}

@@ -1,0 +1,116 @@
+package retry
+
+import (
+	"time"
+
+	"github.com/reintento/reintento/classify"
+)
+
+// Report is what is known of a call, whether it succeeded or not.
+type Report struct {
+	Destination string
+	Operation   string
+	Intention   Intention
+	Outcome     Outcome
+	Attempts    []Attempt
+	// Resends counts what was sent again inside attempts: by the layer below,
+	// or after the proof that a used connection had carried nothing.
+	Resends    int
+	Stop       error         // why there was no further attempt; nil after a success
+	RetryAfter time.Duration // when the destination may be asked again; 0: unknown
+}
+
+// Report tells how the call went. It may be called when the call has ended.
+func (c *Call) Report() Report {
+	return Report{
+		Destination: c.dest.name, Operation: c.operation, Intention: c.intention(), Outcome: c.outcome,
+		Attempts: c.attempts(), Resends: c.resends, Stop: c.stop, RetryAfter: c.wait,
+	}
+}
+
+func (c *Call) intention() Intention {
+	in := c.ring.intention()
+	if c.isRequest && !c.request.Carries {
+		in.Key = ""
+	}
+	in.Operation = c.operation
+	return in
+}
+
+// attempts returns the records of all attempts. That of a success at once is
+// made only here.
+func (c *Call) attempts() []Attempt {
+	if c.trials == nil && c.sent > 0 {
+		return []Attempt{c.record(&c.last)}
+	}
+	return c.trials
+}
+
+func (c *Call) record(r *Result) Attempt {
+	return Attempt{
+		Number: len(c.trials) + 1, Start: c.attemptStart, Duration: c.duration, Failed: r.Failed,
+		Verdict: r.Verdict, Err: r.Err, Status: r.Status, Connections: r.Connections, Resends: r.Resends,
+	}
+}
+
+// recorded reports whether somebody wants to know of the last attempt: a success
+// at once leaves no record.
+func (c *Call) recorded() bool {
+	return c.last.Failed || c.trials != nil || c.isRequest || c.opts.Observer != nil
+}
+
+// note records an attempt, tells the observer, and holds others back if the
+// callee asked for that.
+func (c *Call) note(r *Result) {
+	if r.Failed || c.trials != nil {
+		if c.trials == nil {
+			c.trials = make([]Attempt, 0, min(c.limit, 4))
+		}
+		c.trials = append(c.trials, c.record(r))
+	}
+	number := max(1, len(c.trials))
+	pause := min(r.Pushback, c.policy.MaxRetryAfter)
+	if pause > 0 && !c.policy.PrivatePushback {
+		c.state.pause.extend(pause)
+	}
+	if c.opts.Observer == nil {
+		return
+	}
+	c.tell(Event{
+		Kind: EventAttempt, Attempt: number, Start: c.attemptStart, Duration: c.duration, Failed: r.Failed,
+		Verdict: r.Verdict, Status: r.Status, Err: r.Err, Connections: r.Connections, Resends: r.Resends,
+	})
+	if pause > 0 && !c.policy.PrivatePushback {
+		c.tell(Event{Kind: EventPushback, Attempt: number, Verdict: r.Verdict, Status: r.Status, Wait: pause})
+	}
+}
+
+// BodyFailed tells the observer, and the attempt around, that the body of a
+// response broke after it had been handed over: the operation ran, its result
+// is lost.
+func (c *Call) BodyFailed(err error, v classify.Verdict) {
+	if c.outer != nil && c.outer.ledger != nil {
+		e := entry{failed: true, verdict: v, outcome: Applied, write: !c.request.Read, trusted: c.trust() != Unsafe}
+		if e.write {
+			e.verdict.Repeatable = e.trusted
+		} else {
+			e.verdict.Repeatable, e.outcome = true, NotApplied
+		}
+		c.outer.ledger.enter(e)
+	}
+	c.tell(Event{
+		Kind: EventAttempt, Attempt: max(1, len(c.trials)), Start: c.attemptStart, Duration: time.Since(c.attemptStart), Failed: true,
+		Verdict: v, Err: err, Status: c.last.Status,
+	})
+}
+
+// tell sends an event to the observer, if there is one.
+func (c *Call) tell(e Event) {
+	observe := c.opts.Observer
+	if observe == nil {
+		return
+	}
+	e.Destination, e.Operation, e.Intention = c.dest.name, c.operation, c.intention()
+	e.Safety, e.MaxAttempts = c.safety, c.limit
+	observe(c.ctx, e)
+}

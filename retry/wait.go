@@ -1,0 +1,83 @@
+package retry
+
+import (
+	"time"
+
+	"github.com/reintento/reintento/deadline"
+)
+
+// timeLeft reports how long the call may still take; ok is false without limit.
+func (c *Call) timeLeft() (left time.Duration, ok bool) {
+	left, ok = deadline.Remaining(c.ctx)
+	if !c.until.IsZero() {
+		if own := time.Until(c.until); !ok || own < left {
+			left, ok = own, true
+		}
+	}
+	return left, ok
+}
+
+// fits reports whether an attempt can follow a wait.
+func (c *Call) fits(wait time.Duration) bool {
+	left, ok := c.timeLeft()
+	return !ok || wait < left
+}
+
+// nextDelay returns the delay after one more failure, not earlier than the
+// callee's hint; ok is false when the user's schedule has ended.
+func (c *Call) nextDelay() (wait time.Duration, ok bool) {
+	if c.sched == nil {
+		c.sched = newSchedule(c.policy)
+	}
+	v := &c.last.Verdict
+	wait, ok = c.sched.next(v.Throttled)
+	return withHint(wait, v.RetryAfter, c.policy.Jitter), ok
+}
+
+// pauseBefore gives the last result up and waits for the next attempt.
+func (c *Call) pauseBefore(w work, wait time.Duration) (stop error) {
+	last, err := w.again()
+	if err != nil {
+		return err
+	}
+	c.lastErr, c.last.givenUp = last, true
+	c.tell(Event{
+		Kind: EventRetry, Attempt: len(c.trials), Start: c.attemptStart, Duration: c.duration, Failed: true,
+		Verdict: c.last.Verdict, Status: c.last.Status, Err: c.last.Err, Wait: wait,
+	})
+	return c.sleep(wait)
+}
+
+// waitOut waits for the end of a pause, which all others wait for as well: so
+// it leaves a random while later.
+func (c *Call) waitOut(left, length time.Duration) (stop error) {
+	if !c.fits(left) || !c.state.pause.enter(c.state.budget.burst) {
+		c.wait = left
+		return ErrPushback
+	}
+	defer c.state.pause.leave()
+	spread := max(time.Second, length/2)
+	if rest, ok := c.timeLeft(); ok {
+		spread = min(spread, (rest-left)/2)
+	}
+	return c.sleep(saturatedAdd(left, upTo(spread)))
+}
+
+// sleep waits for d, unless no attempt could follow: giving a result up and
+// telling an observer take time as well. It returns why the call stops.
+func (c *Call) sleep(d time.Duration) (stop error) {
+	if !c.fits(d) {
+		return ErrDeadline
+	}
+	err := deadline.Sleep(c.ctx, d)
+	switch {
+	case err == nil:
+		if n := len(c.trials); n > 0 {
+			c.trials[n-1].Wait += d
+		}
+		return nil
+	case c.ctx.Err() != nil:
+		return callerEnded(c.ctx)
+	}
+	return ErrDeadline
+}
