@@ -19,8 +19,9 @@ type watcher struct {
 	spare  int  // how often it may do so
 	http2  bool // HTTP/2 is spoken without TLS, where a connection does not tell
 
-	mu    sync.Mutex
-	trace classify.Trace
+	mu      sync.Mutex
+	trace   classify.Trace
+	another bool // the base has sent a request of its own after an answer
 }
 
 func (w *watcher) watch(ctx context.Context) context.Context {
@@ -53,6 +54,12 @@ func (w *watcher) gotConn(info httptrace.GotConnInfo) {
 	w.trace.Reused = info.Reused
 	w.trace.HTTP2 = w.http2 || negotiatedHTTP2(info)
 	if !second || w.trace.WroteHeaders <= w.spare || !old && !w.read {
+		return
+	}
+	if w.trace.FirstByte && !w.another {
+		// What was answered has ended. The next request is the base's own, such
+		// as one with a new token after a 401: one of these may follow.
+		w.another = true
 		return
 	}
 	w.cancel(errSentAgain)
