@@ -48,10 +48,6 @@ var (
 // type. A stream above the last one that a GOAWAY names was not processed
 // (RFC 9113 section 6.8).
 func textHTTP2(s string) (evidence, bool) {
-	const graceful = "http2: Transport received Server's graceful shutdown GOAWAY"
-	if s == graceful {
-		return goneAway, true
-	}
 	if code, ok := strings.CutPrefix(s, "http2: Transport received GOAWAY from server ErrCode:"); ok {
 		e := goneAway
 		e.Throttled = code == "ENHANCE_YOUR_CALM"
@@ -59,7 +55,7 @@ func textHTTP2(s string) (evidence, bool) {
 	}
 	if rest, ok := strings.CutPrefix(s, "http2: Transport: cannot retry err ["); ok {
 		inner, _, _ := strings.Cut(rest, "] after Request.Body was written")
-		if inner == graceful {
+		if inner == "http2: Transport received Server's graceful shutdown GOAWAY" {
 			return goneAway, true
 		}
 		if strings.HasPrefix(inner, "stream error: ") && strings.HasSuffix(inner, "; REFUSED_STREAM; received from peer") {

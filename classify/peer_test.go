@@ -16,6 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// gotConn is what a hook is told about a connection.
+type gotConn = httptrace.GotConnInfo
+
 // recorder fills a Trace from the hooks of one round trip.
 type recorder struct {
 	mu sync.Mutex
@@ -37,7 +40,7 @@ func (r *recorder) trace() classify.Trace {
 func (r *recorder) hooks() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
 		GetConn: func(string) { r.note(func(t *classify.Trace) { t.GetConn = true }) },
-		GotConn: func(i httptrace.GotConnInfo) {
+		GotConn: func(i gotConn) {
 			r.note(func(t *classify.Trace) { t.GotConn++; t.Reused = i.Reused })
 		},
 		WroteHeaders:         func() { r.note(func(t *classify.Trace) { t.WroteHeaders++ }) },
@@ -50,8 +53,15 @@ func (r *recorder) hooks() *httptrace.ClientTrace {
 func attempt(t *testing.T, base *http.Transport, req *http.Request) (error, classify.Trace) {
 	t.Helper()
 	var r recorder
-	r.t.HTTP2 = base.Protocols != nil && base.Protocols.UnencryptedHTTP2()
-	resp, err := base.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), r.hooks())))
+	return attemptWith(t, base, req, &r, r.hooks())
+}
+
+// attemptWith is attempt with hooks that do something besides.
+func attemptWith(t *testing.T, base *http.Transport, req *http.Request, r *recorder, hooks *httptrace.ClientTrace) (error, classify.Trace) {
+	t.Helper()
+	http2 := base.Protocols != nil && base.Protocols.UnencryptedHTTP2()
+	r.note(func(t *classify.Trace) { t.HTTP2 = http2 })
+	resp, err := base.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), hooks)))
 	if err == nil {
 		resp.Body.Close()
 		require.Error(t, err, "RoundTrip(%s %s) = %s, want an error", req.Method, req.URL, resp.Status)

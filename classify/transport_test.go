@@ -166,7 +166,7 @@ func TestTransportNeverForgetsAnEarlierSend(t *testing.T) {
 	}
 	for _, s := range []string{
 		"http: no Host in request URL", "http: server closed idle connection", "Proxy Authentication Required", "http: invalid Host header",
-		"http2: Transport received Server's graceful shutdown GOAWAY", "http: ContentLength=1 with Body length 0",
+		"http2: Transport received GOAWAY from server ErrCode:NO_ERROR", "http: ContentLength=1 with Body length 0",
 	} {
 		errs = append(errs, errors.New(s))
 	}
