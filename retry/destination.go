@@ -3,6 +3,7 @@ package retry
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -22,12 +23,27 @@ type Options struct {
 	MaxDestinations int
 }
 
-func (o *Options) orZero() *Options {
-	if o == nil {
-		return &Options{}
+// checked returns a copy of o with its defaults applied, or what is wrong with it.
+func (o *Options) checked() (*Options, error) {
+	c := Options{}
+	if o != nil {
+		c = *o
 	}
-	c := *o
-	return &c
+	var problems []error
+	if c.MaxDestinations < 0 {
+		problems = append(problems, fmt.Errorf("MaxDestinations is %d: allowed is 1 or more, or 0 for %d", c.MaxDestinations, defaultMaxDestinations))
+	}
+	for i, classifier := range c.Classifiers {
+		if classifier == nil {
+			problems = append(problems, fmt.Errorf("Classifiers[%d] is nil: allowed is a function", i))
+		}
+	}
+	if len(problems) > 0 {
+		return nil, fmt.Errorf("retry: bad options: %w", errors.Join(problems...))
+	}
+	c.Classifiers = slices.Clone(c.Classifiers)
+	c.MaxDestinations = orElse(c.MaxDestinations, defaultMaxDestinations)
+	return &c, nil
 }
 
 // Destination is a callee with its own policy, breaker, budget and pushback.
@@ -51,16 +67,17 @@ func NewDestination(name string, p Policy, opts *Options) (*Destination, error) 
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	o, policy := opts.orZero(), p.withDefaults()
-	st, err := newState(name, &policy, o)
+	o, err := opts.checked()
 	if err != nil {
 		return nil, err
 	}
-	return &Destination{name: name, opts: o, policy: &policy, state: st}, nil
+	policy := p.withDefaults()
+	return &Destination{name: name, opts: o, policy: &policy, state: newState(name, &policy, o)}, nil
 }
 
 // With returns a handle with another policy for some calls. It shares breaker,
-// budget and pushback with d, whose policy decides about these three.
+// budget and pushback with d, whose policy has the settings of these three; only
+// whether a hint is kept from other calls is p's to say.
 func (d *Destination) With(p Policy) (*Destination, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -94,10 +111,16 @@ type state struct {
 	breaker *breaker.Breaker
 	budget  *bucket
 	pause   *pause
-	calls   atomic.Int64 // under way
+	calls   *atomic.Int64 // under way
 }
 
-func newState(name string, p *Policy, o *Options) (*state, error) {
+// newState returns the state of a destination that nothing is known of. p has
+// been validated.
+func newState(name string, p *Policy, o *Options) *state {
+	return &state{name: name, breaker: newBreaker(name, p, o), budget: newBucket(p.Budget), pause: &pause{}, calls: &atomic.Int64{}}
+}
+
+func newBreaker(name string, p *Policy, o *Options) *breaker.Breaker {
 	var onChange func(breaker.Change)
 	if observe := o.Observer; observe != nil {
 		onChange = func(c breaker.Change) {
@@ -106,9 +129,21 @@ func newState(name string, p *Policy, o *Options) (*state, error) {
 	}
 	b, err := breaker.New(name, p.Breaker, onChange)
 	if err != nil {
-		return nil, fmt.Errorf("retry: destination %q: %w", name, err)
+		panic(err) // Policy.Validate asks the breaker's settings too
 	}
-	return &state{name: name, breaker: b, budget: newBucket(p.Budget), pause: &pause{}}, nil
+	return b
+}
+
+// under returns the state under a new policy p in place of old.
+func (s *state) under(p, old *Policy, o *Options) *state {
+	next := *s
+	if p.Breaker != old.Breaker {
+		next.breaker = newBreaker(s.name, p, o)
+	}
+	if p.Budget != old.Budget {
+		next.budget = newBucket(p.Budget)
+	}
+	return &next
 }
 
 func (s *state) leave() { s.calls.Add(-1) }
@@ -144,9 +179,8 @@ func (s *state) snapshot(p *Policy) DestinationState {
 
 // Snapshot returns the state of d for a status page. Reading changes nothing.
 func (d *Destination) Snapshot() DestinationState {
-	p, st, _ := d.resolve()
-	defer st.leave()
-	s := st.snapshot(p)
-	s.Calls--
-	return s
+	if d.layer != nil {
+		return d.layer.peek(d.name)
+	}
+	return d.state.snapshot(d.policy)
 }

@@ -53,11 +53,10 @@ func NewLayer(o Organization, opts *Options) (*Layer, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := opts.orZero()
-	if options.MaxDestinations < 0 {
-		return nil, fmt.Errorf("retry: bad options: MaxDestinations is %d: allowed is 1 or more, or 0 for %d", options.MaxDestinations, defaultMaxDestinations)
+	options, err := opts.checked()
+	if err != nil {
+		return nil, err
 	}
-	options.MaxDestinations = orElse(options.MaxDestinations, defaultMaxDestinations)
 	return &Layer{opts: options, org: org, states: make(map[string]*list.Element), order: list.New()}, nil
 }
 
@@ -69,8 +68,9 @@ func (l *Layer) To(destination string) *Destination {
 
 // Replace makes o the policies of the layer, at once for every call that begins
 // afterwards; calls under way end under the policy they began with. A
-// destination whose breaker and budget settings stay equal keeps what it knows;
-// pauses are kept in any case. After an error nothing has changed.
+// destination whose breaker settings stay equal keeps its breaker, one whose
+// budget settings stay equal its budget, and every one its pause. After an error
+// nothing has changed.
 func (l *Layer) Replace(o Organization) error {
 	org, err := o.resolve()
 	if err != nil {
@@ -81,16 +81,7 @@ func (l *Layer) Replace(o Organization) error {
 	for name, e := range l.states {
 		k := e.Value.(*kept)
 		p, named := org.policy(name)
-		next := &kept{policy: p, named: named, state: k.state}
-		if p.Breaker != k.policy.Breaker || p.Budget != k.policy.Budget {
-			st, err := newState(name, p, l.opts)
-			if err != nil {
-				return err
-			}
-			st.pause = k.state.pause
-			next.state = st
-		}
-		e.Value = next
+		e.Value = &kept{policy: p, named: named, state: k.state.under(p, k.policy, l.opts)}
 	}
 	l.org = org
 	return nil
@@ -124,16 +115,24 @@ func (l *Layer) resolve(name string) (*Policy, *state) {
 	return k.policy, k.state
 }
 
+// peek returns the state of a destination as it is, without making a place.
+func (l *Layer) peek(name string) DestinationState {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e := l.states[name]; e != nil {
+		k := e.Value.(*kept)
+		return k.state.snapshot(k.policy)
+	}
+	p, _ := l.org.policy(name)
+	return newState(name, p, l.opts).snapshot(p)
+}
+
 // add makes a place for a destination. l.mu is held.
 func (l *Layer) add(name string) *list.Element {
 	for len(l.states) >= l.opts.MaxDestinations && l.evict() {
 	}
 	p, named := l.org.policy(name)
-	st, err := newState(name, p, l.opts)
-	if err != nil {
-		panic(err) // every policy of the organization has been checked
-	}
-	e := l.order.PushFront(&kept{policy: p, named: named, state: st})
+	e := l.order.PushFront(&kept{policy: p, named: named, state: newState(name, p, l.opts)})
 	l.states[name] = e
 	return e
 }
