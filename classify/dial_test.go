@@ -67,7 +67,7 @@ func TestConnectionsThatAreNotMade(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			err, trace := attempt(t, tt.base, write(t, t.Context(), "http://"+closedPort(t)))
+			trace, err := attempt(t, tt.base, write(t, t.Context(), "http://"+closedPort(t)))
 			check(t, err, trace, tt.want)
 			if got := classify.Error(err); got != tt.want {
 				t.Errorf("Error(%v) = %+v, want %+v", err, got, tt.want)
@@ -101,7 +101,7 @@ func TestRequestsThatAreNotSent(t *testing.T) {
 	want := classify.Verdict{Class: classify.Permanent, Origin: classify.Local, Reason: "request"}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			err, trace := attempt(t, &http.Transport{}, tt.req)
+			trace, err := attempt(t, &http.Transport{}, tt.req)
 			check(t, err, trace, want)
 			if got := classify.Error(err); got != want {
 				t.Errorf("Error(%v) = %+v, want %+v", err, got, want)
@@ -110,7 +110,7 @@ func TestRequestsThatAreNotSent(t *testing.T) {
 	}
 	t.Run("no context", func(t *testing.T) {
 		//lint:ignore SA1012 the mistake is what is tested
-		_, err := http.NewRequestWithContext(nil, http.MethodGet, "/", nil) //nolint:staticcheck
+		_, err := http.NewRequestWithContext(nil, http.MethodGet, "/", nil)
 		require.Error(t, err)
 		if got := classify.Error(err); got != want {
 			t.Errorf("Error(%v) = %+v, want %+v", err, got, want)
@@ -165,7 +165,7 @@ func TestProxiesThatRefuse(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			err, trace := attempt(t, proxied(t, tt.proxy), write(t, t.Context(), "https://127.0.0.1:1/"))
+			trace, err := attempt(t, proxied(t, tt.proxy), write(t, t.Context(), "https://127.0.0.1:1/"))
 			check(t, err, trace, classify.Verdict{Class: tt.class, Reason: tt.why})
 		})
 	}

@@ -84,7 +84,7 @@ func TestNamesThatDoNotResolve(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			err, trace := attempt(t, resolving(tt.server, tt.timeout), write(t, t.Context(), "http://pay.test./"))
+			trace, err := attempt(t, resolving(tt.server, tt.timeout), write(t, t.Context(), "http://pay.test./"))
 			check(t, err, trace, tt.want)
 			if got := classify.Error(err); got != tt.want {
 				t.Errorf("Error(%v) = %+v, want %+v", err, got, tt.want)
@@ -100,6 +100,6 @@ func TestLookupThatIsCancelled(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}}}
-	err, trace := attempt(t, &http.Transport{DialContext: d.DialContext}, write(t, ctx, "http://pay.test./"))
+	trace, err := attempt(t, &http.Transport{DialContext: d.DialContext}, write(t, ctx, "http://pay.test./"))
 	check(t, err, trace, classify.Verdict{Class: classify.Retryable, Origin: classify.Caller, Reason: "canceled"})
 }

@@ -48,6 +48,12 @@ func (s slow) Error() string { return "slow" }
 func (s slow) Timeout() bool { return true }
 func (s slow) Unwrap() error { return s.err }
 
+// several is an error of several, with nothing in some places.
+type several []error
+
+func (several) Error() string     { return "several" }
+func (s several) Unwrap() []error { return s }
+
 // disguised becomes a permanent error when errors.As asks for one.
 type disguised struct{}
 
@@ -74,9 +80,9 @@ func jsonError(s string, into any) error { return json.Unmarshal([]byte(s), into
 
 func TestError(t *testing.T) {
 	_, numError := strconv.Atoi("x")
-	_, marshalError := json.Marshal(func() {})
+	_, marshalError := json.Marshal(map[string]any{"f": func() {}})
 	_, infError := json.Marshal(math.Inf(1))
-	_, parseError := url.Parse("http://a b/")
+	_, parseError := url.Parse(strings.Replace("http://a_b/", "_", " ", 1))
 	_, openError := os.Open(t.TempDir() + "/none")
 
 	remote := func(c classify.Class, reason string) classify.Verdict {
@@ -94,7 +100,8 @@ func TestError(t *testing.T) {
 		{"an unknown error", errOther, remote(ambiguous, "unknown")},
 		{"a wrapped unknown error", fmt.Errorf("x: %w", errOther), remote(ambiguous, "unknown")},
 		{"nil, a mistake of the program", nil, remote(ambiguous, "unknown")},
-		{"nothing joined", fmt.Errorf("%w %w", nil, nil), remote(ambiguous, "unknown")},
+		{"nothing in an error of several", several{nil, nil}, remote(ambiguous, "unknown")},
+		{"nothing beside something", several{nil, io.EOF}, remote(ambiguous, "closed")},
 
 		{"marked permanent", classify.As(permanent, errOther), remote(permanent, "permanent")},
 		{"marked retryable", classify.As(retryable, errOther), remote(retryable, "retryable")},
@@ -136,6 +143,8 @@ func TestError(t *testing.T) {
 		{"joined: the longest wait, and repeatable only if all are",
 			errors.Join(classify.After(time.Minute, errOther), opinion{classify.Verdict{Class: permanent, Reason: "own", Repeatable: true}}),
 			classify.Verdict{Class: permanent, Reason: "own", RetryAfter: time.Minute}},
+		{"joined: among equals the wait of the later one, too", errors.Join(classify.As(retryable, errOther), classify.After(time.Second, errOther)),
+			classify.Verdict{Class: retryable, Reason: "retryable", RetryAfter: time.Second}},
 		{"joined by fmt", fmt.Errorf("%w: %w", errOther, io.EOF), remote(ambiguous, "closed")},
 		{"a mark around a join", classify.As(retryable, errors.Join(errOther, io.EOF)), remote(retryable, "closed")},
 

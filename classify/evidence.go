@@ -7,14 +7,13 @@ type evidence struct {
 }
 
 // scope is the part of an attempt that an error can come from. Transport holds
-// it against the trace.
+// it against the trace. The zero scope is any part, so that only the trace
+// tells.
 type scope uint8
 
 const (
-	// anywhere: from any part, so that only the trace tells.
-	anywhere scope = iota
 	// connecting: from before its connection could carry a request.
-	connecting
+	connecting scope = iota + 1
 	// handshaking: from the handshake, where it is final, or from later on,
 	// where it leaves everything open.
 	handshaking

@@ -1,42 +1,35 @@
 package classify
 
 import (
-	"fmt"
+	"reflect"
 	"strings"
 )
-
-// streamError has the fields of net/http's and x/net's error of an HTTP/2
-// stream. Both copy themselves into any struct with these fields when errors.As
-// asks for it.
-type streamError struct {
-	StreamID uint32
-	Code     uint32
-	Cause    error
-}
-
-func (e streamError) Error() string {
-	return fmt.Sprintf("stream %d: code %d: %v", e.StreamID, e.Code, e.Cause)
-}
 
 // stream reads the error of an HTTP/2 stream. REFUSED_STREAM proves that the
 // other side processed nothing (RFC 9113 section 8.7), if it was the other side
 // that said so.
+//
+// net/http does not export the type. It is known by its fields, which
+// golang.org/x/net/http2 exports as StreamError.
 func stream(err error) (evidence, bool) {
 	const refusedStream = 7 // RFC 9113 section 7
-	// Asking every error that has an As method to become a streamError is what
-	// errors.As does, one step of it.
-	e, ok := as[streamError](err)
-	if !ok {
+	v := reflect.ValueOf(err)
+	if v.Kind() != reflect.Struct || v.NumField() != 3 {
 		return evidence{}, false
 	}
-	fromPeer := e.Cause != nil && e.Cause.Error() == "received from peer"
-	switch {
-	case fromPeer && e.Code == refusedStream:
-		return streamRefused, true
-	case fromPeer:
-		return evidence{Verdict: Verdict{Reason: reasonReset}}, true
+	id, code, because := v.FieldByName("StreamID"), v.FieldByName("Code"), v.FieldByName("Cause")
+	if id.Kind() != reflect.Uint32 || code.Kind() != reflect.Uint32 || !because.IsValid() || because.Type() != reflect.TypeFor[error]() {
+		return evidence{}, false
 	}
-	return evidence{Verdict: Verdict{Reason: reasonMalformed}}, true
+	cause, _ := because.Interface().(error)
+	switch {
+	case cause == nil || cause.Error() != "received from peer":
+		// Found by this side, in what the other side sent.
+		return evidence{Verdict: Verdict{Reason: reasonMalformed}}, true
+	case code.Uint() == refusedStream:
+		return streamRefused, true
+	}
+	return evidence{Verdict: Verdict{Reason: reasonReset}}, true
 }
 
 var (

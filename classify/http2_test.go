@@ -2,11 +2,11 @@ package classify_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,16 +27,17 @@ func TestHTTP2StreamThatIsReset(t *testing.T) {
 				want = classify.Verdict{Class: classify.Retryable, Reason: "refused_stream"}
 			}
 			synctest.Test(t, func(t *testing.T) {
-				sends := 0
+				var sends atomic.Int64
 				base := pipedHTTP2(t, func(f *framer) {
-					f.reset(f.request(), code)
-					sends++
+					stream := f.request()
+					sends.Add(1)
+					f.reset(stream, code)
 					f.drain()
 				})
-				err, trace := attempt(t, base, write(t, t.Context(), "http://pay.test/"))
+				trace, err := attempt(t, base, write(t, t.Context(), "http://pay.test/"))
 				check(t, err, trace, want)
-				if sends != 1 {
-					t.Errorf("the server saw %d streams, want 1", sends)
+				if n := sends.Load(); n != 1 {
+					t.Errorf("the server saw %d streams, want 1", n)
 				}
 			})
 		})
@@ -54,7 +55,7 @@ func TestHTTP2StreamThatIsRefusedEightTimes(t *testing.T) {
 		})
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://pay.test/", strings.NewReader("pay 10"))
 		require.NoError(t, err)
-		err, trace := attempt(t, base, req)
+		trace, err := attempt(t, base, req)
 		require.Equal(t, 8, trace.WroteHeaders, "sends of one RoundTrip")
 		check(t, err, trace, classify.Verdict{Reason: "refused_stream"})
 
@@ -87,7 +88,7 @@ func TestHTTP2GoAway(t *testing.T) {
 						f.drain()
 					}
 				})
-				err, trace := attempt(t, base, write(t, t.Context(), "http://pay.test/"))
+				trace, err := attempt(t, base, write(t, t.Context(), "http://pay.test/"))
 				check(t, err, trace, tt.want)
 			})
 		})
@@ -118,7 +119,8 @@ func TestHTTP2AfterSending(t *testing.T) {
 		{"a bad path", wait, func(_ *http.Transport, r *http.Request) { r.URL.Opaque = "x" }, classify.Verdict{Class: classify.Permanent, Origin: classify.Local, Reason: "request"}},
 		{"legacy cancel", wait, func(_ *http.Transport, r *http.Request) {
 			done := make(chan struct{})
-			r.Cancel = done //nolint:staticcheck // http.Client sets it, too
+			//lint:ignore SA1019 http.Client sets it, too
+			r.Cancel = done
 			time.AfterFunc(time.Second, func() { close(done) })
 		}, classify.Verdict{Origin: classify.Caller, Reason: "canceled"}},
 	}
@@ -129,7 +131,7 @@ func TestHTTP2AfterSending(t *testing.T) {
 				if tt.change != nil {
 					tt.change(base, req)
 				}
-				err, trace := attempt(t, base, req)
+				trace, err := attempt(t, base, req)
 				check(t, err, trace, tt.want)
 			})
 		})
@@ -141,7 +143,7 @@ func TestHTTP2AttemptDeadline(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		base := pipedHTTP2(t, func(f *framer) { f.request(); f.drain() })
-		err, trace := attempt(t, base, write(t, ctx, "http://pay.test/"))
+		trace, err := attempt(t, base, write(t, ctx, "http://pay.test/"))
 		check(t, err, trace, classify.Verdict{Reason: "timeout"})
 	})
 }
@@ -160,7 +162,7 @@ func TestHTTP2HeaderListTooLarge(t *testing.T) {
 		}()
 		_, err := base.RoundTrip(write(t, first, "http://pay.test/"))
 		require.Error(t, err)
-		err, trace := attempt(t, base, write(t, t.Context(), "http://pay.test/"))
+		trace, err := attempt(t, base, write(t, t.Context(), "http://pay.test/"))
 		check(t, err, trace, classify.Verdict{Class: classify.Permanent, Origin: classify.Local, Reason: "request"})
 	})
 }
@@ -198,7 +200,7 @@ func TestHTTP2BodyThatIsReset(t *testing.T) {
 		defer resp.Body.Close()
 		_, err = io.ReadAll(resp.Body)
 		if got, want := classify.Error(err), (classify.Verdict{Reason: "reset"}); got != want {
-			t.Errorf("Error(%v) = %+v, want %+v", errors.Join(err), got, want)
+			t.Errorf("Error(%v) = %+v, want %+v", err, got, want)
 		}
 	})
 }

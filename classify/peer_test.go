@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -50,14 +49,14 @@ func (r *recorder) hooks() *httptrace.ClientTrace {
 
 // attempt makes one round trip and returns its error with the trace. The base
 // is net/http's, which speaks HTTP/2 where the test says so.
-func attempt(t *testing.T, base *http.Transport, req *http.Request) (error, classify.Trace) {
+func attempt(t *testing.T, base *http.Transport, req *http.Request) (classify.Trace, error) {
 	t.Helper()
 	var r recorder
 	return attemptWith(t, base, req, &r, r.hooks())
 }
 
 // attemptWith is attempt with hooks that do something besides.
-func attemptWith(t *testing.T, base *http.Transport, req *http.Request, r *recorder, hooks *httptrace.ClientTrace) (error, classify.Trace) {
+func attemptWith(t *testing.T, base *http.Transport, req *http.Request, r *recorder, hooks *httptrace.ClientTrace) (classify.Trace, error) {
 	t.Helper()
 	http2 := base.Protocols != nil && base.Protocols.UnencryptedHTTP2()
 	r.note(func(t *classify.Trace) { t.HTTP2 = http2 })
@@ -67,7 +66,7 @@ func attemptWith(t *testing.T, base *http.Transport, req *http.Request, r *recor
 		require.Error(t, err, "RoundTrip(%s %s) = %s, want an error", req.Method, req.URL, resp.Status)
 	}
 	base.CloseIdleConnections()
-	return err, r.trace()
+	return r.trace(), err
 }
 
 // write returns a POST whose body net/http cannot read twice, as the
@@ -221,22 +220,4 @@ func (f *framer) reset(stream, code uint32) {
 
 func (f *framer) goAway(last, code uint32) {
 	f.send(frameGoAway, 0, 0, binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, last), code))
-}
-
-// convert copies a struct into another one with fields of the same names, as
-// net/http's and x/net's stream errors do when errors.As asks.
-func convert(from, target any) bool {
-	dst, src := reflect.ValueOf(target).Elem(), reflect.ValueOf(from)
-	if dst.Kind() != reflect.Struct || dst.NumField() != src.NumField() {
-		return false
-	}
-	for i := range src.NumField() {
-		if src.Type().Field(i).Name != dst.Type().Field(i).Name || !src.Field(i).CanConvert(dst.Field(i).Type()) {
-			return false
-		}
-	}
-	for i := range src.NumField() {
-		dst.Field(i).Set(src.Field(i).Convert(dst.Field(i).Type()))
-	}
-	return true
 }

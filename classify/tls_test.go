@@ -95,7 +95,7 @@ func TestTLSThatFails(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			url, handled := serveTLS(t, tt.server)
-			err, trace := attempt(t, &http.Transport{TLSClientConfig: tt.client}, write(t, t.Context(), url))
+			trace, err := attempt(t, &http.Transport{TLSClientConfig: tt.client}, write(t, t.Context(), url))
 			check(t, err, trace, tt.want)
 			if n := handled.Load(); n != 0 {
 				t.Errorf("the handler ran %d times, want 0", n)
@@ -123,7 +123,7 @@ func TestPeersThatSpeakNoTLS(t *testing.T) {
 			if tt.name == "silence" {
 				base.TLSHandshakeTimeout = time.Millisecond
 			}
-			err, trace := attempt(t, base, write(t, t.Context(), "https://"+serve(t, tt.peer)))
+			trace, err := attempt(t, base, write(t, t.Context(), "https://"+serve(t, tt.peer)))
 			check(t, err, trace, tt.want)
 		})
 	}
@@ -147,7 +147,7 @@ func TestRecordsThatAreForged(t *testing.T) {
 	hooks := r.hooks()
 	got := hooks.GotConn
 	hooks.GotConn = func(i gotConn) { got(i); forged.Store(true) }
-	err, trace := attemptWith(t, base, req, &r, hooks)
+	trace, err := attemptWith(t, base, req, &r, hooks)
 	check(t, err, trace, classify.Verdict{Class: classify.Ambiguous, Reason: "tls"})
 }
 

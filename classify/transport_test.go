@@ -17,8 +17,7 @@ import (
 	"github.com/reintento/reintento/classify"
 )
 
-// mirror has the fields of an HTTP/2 client's stream error, and becomes any
-// struct with these fields as that does.
+// mirror has the fields of an HTTP/2 client's stream error.
 type mirror struct {
 	StreamID uint32
 	Code     uint32
@@ -27,7 +26,14 @@ type mirror struct {
 
 func (m mirror) Error() string { return fmt.Sprintf("stream error: %d", m.Code) }
 
-func (m mirror) As(target any) bool { return convert(m, target) }
+// likeMirror has fields of other types.
+type likeMirror struct {
+	StreamID uint32
+	Code     uint32
+	Cause    string
+}
+
+func (likeMirror) Error() string { return "something else" }
 
 var (
 	nothing   = classify.Trace{}                                           // no hooks
@@ -116,6 +122,7 @@ func TestTransport(t *testing.T) {
 		{"refused stream after another connection", refusedStream, classify.Trace{GetConn: true, GotConn: 2, WroteHeaders: 1, HTTP2: true}, remote(ambiguous, "refused_stream")},
 		{"refused stream after a byte of an answer", refusedStream, classify.Trace{GetConn: true, GotConn: 1, WroteHeaders: 1, HTTP2: true, FirstByte: true}, remote(ambiguous, "refused_stream")},
 		{"refused stream, no hooks", refusedStream, nothing, remote(ambiguous, "refused_stream")},
+		{"a struct that is something else", likeMirror{Code: 7, Cause: "received from peer"}, stream, remote(ambiguous, "unknown")},
 		{"refused by ourselves", mirror{Code: 7, Cause: errors.New("too many")}, stream, remote(ambiguous, "malformed")},
 		{"refused by nobody", mirror{Code: 7}, stream, remote(ambiguous, "malformed")},
 		{"a text like a refused stream", errors.New("stream error: stream ID 1; REFUSED_STREAM; received from peer"), stream, remote(ambiguous, "unknown")},
@@ -134,6 +141,7 @@ func TestTransport(t *testing.T) {
 
 		{"a proxy that refuses for the moment", errors.New("Service Unavailable"), asked, remote(retryable, "proxy")},
 		{"a proxy that was asked too often", errors.New("Too Many Requests"), asked, classify.Verdict{Class: retryable, Reason: "proxy", Throttled: true}},
+		{"the same, wrapped", fmt.Errorf("x: %w", errors.New("Bad Gateway")), asked, remote(retryable, "proxy")},
 		{"the same text after sending", errors.New("Service Unavailable"), wrote, remote(ambiguous, "unknown")},
 		{"no text at all", errors.New(""), asked, remote(retryable, "unknown")},
 
