@@ -63,7 +63,10 @@ func (e *Error) Error() string {
 	if e.Operation != "" {
 		b.WriteString(e.Operation + " ")
 	}
-	fmt.Fprintf(&b, "to %s: %v after ", e.Destination, e.Stop)
+	if e.Destination != "" {
+		b.WriteString("to " + e.Destination + ": ")
+	}
+	fmt.Fprintf(&b, "%v after ", e.Stop)
 	switch len(e.Attempts) {
 	case 0:
 		b.WriteString("no attempt")

@@ -50,8 +50,8 @@ func (c *Call) run(w work) error {
 }
 
 // enter says whether an attempt may begin now, and stops the call if not: the
-// caller has gone, there is no time, the destination is paused for too long, or
-// its breaker is open.
+// caller has gone, there is no time, the destination is paused for too long, the
+// key that made a repeat safe is forgotten by now, or the breaker is open.
 func (c *Call) enter() (pass breaker.Pass, stop error) {
 	switch {
 	case c.ctx.Err() != nil:
@@ -67,6 +67,9 @@ func (c *Call) enter() (pass breaker.Pass, stop error) {
 		if stop := c.waitOut(left, length); stop != nil {
 			return pass, stop
 		}
+	}
+	if c.sent > 0 && c.unknown && c.keyExpired() {
+		return pass, ErrOutcomeUnknown
 	}
 	pass, err := c.state.breaker.Allow()
 	if err != nil {

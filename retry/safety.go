@@ -58,3 +58,12 @@ func (c *Call) keyValid() bool {
 	first := c.ring.intention().FirstSent
 	return first.IsZero() || time.Since(first) <= c.policy.Key.ValidFor
 }
+
+// keyExpired reports whether a repeat was safe by its key alone, and is no more.
+func (c *Call) keyExpired() bool {
+	relies := c.safety == Keyed && !c.last.Verdict.Repeatable
+	if c.isRequest {
+		relies = c.request.Carries && !c.request.Read && c.request.Safety != Idempotent
+	}
+	return relies && !c.keyValid()
+}
