@@ -34,8 +34,8 @@ func (s Safety) String() string {
 // declaredRepeatable reports whether the caller said that the operation may be
 // repeated although it may have had its effect.
 func (c *Call) declaredRepeatable() bool {
-	if c.isRequest { // the verdict of its exchange knows
-		return false
+	if c.isRequest { // of a write, the verdict of its exchange says so
+		return c.request.Read
 	}
 	return c.safety == Idempotent || c.safety == Keyed && c.keyValid() && !c.last.untrusted
 }
