@@ -62,14 +62,15 @@ func (x *exchange) answered(r *retry.Result, resp *http.Response, received time.
 
 // outcome is what a failed answer says of the effect of its own attempt.
 func (x *exchange) outcome(code int, v classify.Verdict, h http.Header, received time.Time, declared bool) retry.Outcome {
-	if isRead(x.method) {
+	if x.read {
 		return retry.NotApplied
 	}
 	switch code {
 	case http.StatusSeeOther:
 		return retry.Applied
-	case http.StatusSwitchingProtocols, http.StatusMovedPermanently, http.StatusFound, http.StatusFailedDependency:
-		return retry.Unknown
+	case http.StatusSwitchingProtocols, http.StatusMultipleChoices, http.StatusMovedPermanently, http.StatusFound,
+		http.StatusUseProxy, 306, http.StatusFailedDependency:
+		return retry.Unknown // nothing says that it was not applied
 	}
 	if !declared {
 		// A server that refuses a repeat has not said that it did nothing.

@@ -1,6 +1,7 @@
 package httpclient
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -32,7 +33,8 @@ type requestBody struct {
 	original io.ReadCloser // nil once closed
 	opened   int           // attempts that read from original and have not closed
 	finished bool          // no further attempt opens it
-	ready    io.ReadCloser // opened by reopen, not yet taken
+	cut      bool          // it was closed under a read that did not return
+	ready    io.ReadCloser // opened by reopen, not yet taken; the loop's alone
 	current  *attemptBody
 	failure  error // of the caller's own reader
 	attempts int
@@ -66,10 +68,36 @@ func (b *requestBody) repeatable() error {
 	if err := b.readError(); err != nil {
 		return fmt.Errorf("%w: %w", ErrBodyNotReplayable, err)
 	}
-	if b.stream != nil && !b.stream.whole() {
+	b.mu.Lock()
+	cut := b.cut
+	b.mu.Unlock()
+	if cut || b.stream != nil && !b.stream.whole() {
 		return ErrBodyNotReplayable
 	}
 	return nil
+}
+
+// guard keeps a read that does not return from outlasting the attempt: on HTTP/1
+// net/http waits for it. Closing the body ends it, as with an io.Pipe. stop must
+// be called when the base has returned.
+func (b *requestBody) guard(ctx context.Context) (stop func() bool) {
+	if !b.present || b.getBody != nil {
+		return func() bool { return true }
+	}
+	return context.AfterFunc(ctx, b.interrupt)
+}
+
+// interrupt closes the caller's body if it is being read.
+func (b *requestBody) interrupt() {
+	b.mu.Lock()
+	var c io.Closer
+	if b.original != nil && b.current != nil && b.current.isReading() {
+		c, b.original, b.cut = b.original, nil, true
+	}
+	b.mu.Unlock()
+	if c != nil {
+		c.Close()
+	}
 }
 
 // reopen gets a reader for the next attempt ready, or says why there is none.
@@ -80,8 +108,6 @@ func (b *requestBody) reopen() error {
 	if err := b.repeatable(); err != nil {
 		return err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	if b.ready != nil || b.getBody == nil {
 		return nil
 	}
@@ -134,21 +160,26 @@ func (b *requestBody) release() {
 	}
 }
 
-// finish says that there is no further attempt.
-func (b *requestBody) finish() {
+// last says that there is no further attempt. The one that still sends the body,
+// while its response is read already, closes it.
+func (b *requestBody) last() {
 	if !b.present {
 		return
 	}
-	b.release()
 	b.mu.Lock()
 	b.finished = true
-	ready := b.ready
-	b.ready = nil
 	b.mu.Unlock()
-	if ready != nil {
-		ready.Close()
+	if b.ready != nil {
+		b.ready.Close()
+		b.ready = nil
 	}
 	b.closeOriginal(0)
+}
+
+// finish ends the last attempt's reading, too.
+func (b *requestBody) finish() {
+	b.release()
+	b.last()
 }
 
 // closeOriginal notes that n attempts read from the caller's body no more, and
@@ -179,7 +210,9 @@ func (b *requestBody) readError() error {
 func (b *requestBody) failed(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.failure = err
+	if !b.cut {
+		b.failure = err
+	}
 }
 
 // attemptBody is the body as one attempt reads it.
@@ -232,10 +265,13 @@ func (a *attemptBody) Close() error {
 }
 
 func (a *attemptBody) release() {
-	a.mu.Lock()
-	reading := a.reading
-	a.mu.Unlock()
-	if !reading {
+	if !a.isReading() {
 		a.Close()
 	}
+}
+
+func (a *attemptBody) isReading() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.reading
 }

@@ -2,6 +2,7 @@ package httpclient
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net/http"
 	"strings"
@@ -21,6 +22,7 @@ type exchange struct {
 	method    string
 	name      string // of the destination
 
+	read         bool     // it changes nothing
 	header       string   // that carries the key
 	callersNames []string // under which the caller has it
 	callersKey   bool     // the caller's own stays as it is
@@ -94,30 +96,33 @@ func stale(r retry.Result, t classify.Trace) bool {
 // send hands the request to the base once.
 func (x *exchange) send(ctx context.Context, t retry.Try) (retry.Result, classify.Trace) {
 	w := &watcher{cancel: x.cancel, http2: mayHideHTTP2(x.transport.base(), x.request)}
-	if w.read = isRead(x.method) && !x.body.present; w.read {
+	w.read = isRead(x.method) && !x.body.present
+	if w.read && x.read {
 		w.spare = max(0, min(1, t.Spare))
 	}
 	out, err := x.outgoing(w.watch(ctx), t)
 	if err != nil {
 		return retry.Result{Failed: true, Err: err, Verdict: classify.Verdict{Class: classify.Permanent, Origin: classify.Local, Reason: "body"}, Outcome: retry.NotApplied}, classify.Trace{}
 	}
+	unguard := x.body.guard(ctx)
 	resp, err := x.transport.base().RoundTrip(out)
+	unguard()
 	received := time.Now()
-	trace := w.facts()
+	trace, sent := w.facts()
 	r := retry.Result{
 		Connections: trace.GotConn,
-		Resends:     max(0, trace.GotConn-1),
-		Sends:       max(0, min(trace.GotConn, trace.WroteHeaders)-1),
+		Resends:     max(0, sent-1),
+		Sends:       max(0, min(sent, trace.WroteHeaders)-1),
 	}
 	switch {
 	case err != nil && resp != nil:
-		resp.Body.Close()
+		discard(resp)
 		resp = nil
 	case err == nil && resp == nil:
 		err = errNothing
 	case err == nil && !x.limit.stop():
 		// The time was over before the response could be taken.
-		resp.Body.Close()
+		discard(resp)
 		resp, err = nil, errAttemptTimeout
 	}
 	if err != nil {
@@ -137,8 +142,13 @@ func (x *exchange) send(ctx context.Context, t retry.Try) (retry.Result, classif
 }
 
 // meant returns the error that tells what happened, where the one that the base
-// returned tells only that the attempt's context has ended.
+// returned tells only that the attempt's context has ended. An HTTP server where
+// HTTPS was expected is told as an http.Client tells it, which no longer can once
+// the error is wrapped.
 func (x *exchange) meant(ctx context.Context, err error) error {
+	if first, ok := errors.AsType[tls.RecordHeaderError](err); ok && string(first.RecordHeader[:]) == "HTTP/" {
+		return http.ErrSchemeMismatch
+	}
 	switch cause := context.Cause(ctx); {
 	case x.ctx.Err() != nil || cause == nil:
 		return err
@@ -171,7 +181,7 @@ func (x *exchange) failed(r *retry.Result, err error, trace classify.Trace) {
 	}
 	v.Repeatable = v.Repeatable || x.safety != retry.Unsafe
 	r.Verdict = v
-	if r.Outcome = retry.NotApplied; sent && !isRead(x.method) {
+	if r.Outcome = retry.NotApplied; sent && !x.read {
 		r.Outcome = retry.Unknown
 	}
 }
@@ -192,40 +202,53 @@ func (x *exchange) outgoing(ctx context.Context, t retry.Try) (*http.Request, er
 	}
 	out.Body = body
 	x.setKey(out.Header, t)
+	if !x.body.present && !x.read {
+		hideKeys(out.Header)
+	}
 	if t.Policy.Announce {
 		announce(ctx, out.Header, t)
 	}
 	return out, nil
 }
 
-// setKey puts the key into the header. On HTTP/1 net/http sends a request
-// without body again on its own if it finds a key under its canonical name:
-// servers find it in any spelling (RFC 9110 section 5.1).
+// setKey puts the key into the header. The caller's own stays as it is.
 func (x *exchange) setKey(h http.Header, t retry.Try) {
-	if x.dropKey {
+	switch {
+	case x.dropKey:
 		for _, name := range x.callersNames {
 			delete(h, name)
 		}
-		return
+	case t.Key == "" || x.callersKey:
+	case t.Policy.Key.Format == retry.StructuredString:
+		h[x.header] = []string{`"` + t.Key + `"`}
+	default:
+		h[x.header] = []string{t.Key}
 	}
-	if t.Key == "" {
-		return
-	}
-	value := []string{t.Key}
-	if t.Policy.Key.Format == retry.StructuredString {
-		value[0] = `"` + t.Key + `"`
-	}
-	if x.callersKey {
-		_, value = spellings(x.request.Header, x.header)
-		for _, name := range x.callersNames {
-			delete(h, name)
+}
+
+// hideKeys keeps net/http from sending a write without body again on its own,
+// which it does on HTTP/1 if it finds one of these names in the map, whatever
+// its value. Servers find them in any spelling (RFC 9110 section 5.1).
+func hideKeys(h http.Header) {
+	for _, name := range [...]string{"Idempotency-Key", "X-Idempotency-Key"} {
+		values, ok := h[name]
+		if !ok {
+			continue
+		}
+		delete(h, name)
+		if len(values) > 0 {
+			name = strings.ToLower(name)
+			h[name] = append(h[name], values...)
 		}
 	}
-	name := x.header
-	if !x.body.present {
-		name = strings.ToLower(name)
+}
+
+// discard closes the body of a response that is not handed over, if the base
+// gave it one.
+func discard(resp *http.Response) {
+	if resp.Body != nil {
+		resp.Body.Close()
 	}
-	h[name] = value
 }
 
 // announce tells a service of one's own which attempt this is and how much time
@@ -267,8 +290,9 @@ func (x *exchange) Again() (last, err error) {
 	}
 	resp := x.response
 	x.response = nil
-	last = drain(resp, x.call, x.cancel)
+	last = drain(resp, x.call, x.patience(), x.cancel)
 	x.endAttempt()
+	x.body.release()
 	return last, nil
 }
 

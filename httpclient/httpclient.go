@@ -74,7 +74,8 @@ type Transport struct {
 const defaultReplayBuffer = 64 << 10
 
 // clientTimeoutMargin is how much earlier than an http.Client with Timeout a
-// call ends: once its time is over, the client turns our error into text.
+// call ends, and half of the time if there is little: once its time is over, the
+// client turns our error into text.
 const clientTimeoutMargin = 5 * time.Millisecond
 
 // RoundTrip sends req until an answer is final, and returns the last response
@@ -131,7 +132,7 @@ func (x *exchange) open() error {
 		return errors.New("httpclient: request is nil")
 	case req.URL == nil:
 		return errors.New("httpclient: Request.URL is nil")
-	case req.URL.Host == "":
+	case req.URL.Host == "" && (req.URL.Scheme == "http" || req.URL.Scheme == "https"):
 		return errors.New("httpclient: Request.URL has no host")
 	case req.Header == nil:
 		return errors.New("httpclient: Request.Header is nil: make requests with http.NewRequest")
@@ -161,21 +162,19 @@ func (x *exchange) Describe(policy *retry.Policy) retry.Request {
 		r.Read = r.Read && s != retry.Unsafe
 	}
 	if d, ok := x.ctx.Deadline(); ok && req.Cancel != nil {
-		r.Until = d.Add(-clientTimeoutMargin)
+		r.Until = d.Add(-min(clientTimeoutMargin, time.Until(d)/2))
 	}
 	x.header = policy.Key.Header
 	names, values := spellings(req.Header, x.header)
 	x.callersNames = names
 
-	previous, sameOrigin := x.previousHop()
-	switch {
-	case previous != nil && !sameOrigin, req.Response != nil && r.Read:
+	x.read = r.Read
+	r.Following = x.previousHop()
+	if req.Response != nil && (r.Read || leftOrigin(req)) {
 		// A key is known only at the origin that it was first sent to, and the
 		// GET after a redirected write is no write.
 		x.dropKey = true
 		return r
-	case previous != nil:
-		r.Following = previous
 	}
 	if len(names) > 0 && len(values) == 0 {
 		// As in net/http, a key header without a value declares that the

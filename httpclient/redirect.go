@@ -9,21 +9,33 @@ import (
 
 // previousHop returns the call that a redirect of a write continues, with its
 // key, deadline and what is known of its outcome (RFC 9110 sections 15.4.8 and
-// 15.4.9), and whether it went to the same origin. It is found by the request
-// that the redirect answered, which every base leaves in the response.
-func (x *exchange) previousHop() (call *retry.Call, sameOrigin bool) {
+// 15.4.9), or nil. It is found by the request that the redirect answered, which
+// every base leaves in the response.
+func (x *exchange) previousHop() *retry.Call {
 	redirect := x.request.Response
 	if redirect == nil || redirect.Request == nil {
-		return nil, true
+		return nil
 	}
 	if code := redirect.StatusCode; code != http.StatusTemporaryRedirect && code != http.StatusPermanentRedirect {
-		return nil, true
+		return nil
 	}
 	call, ok := retry.CallOf(redirect.Request.Context())
 	if !ok {
-		return nil, true
+		return nil
 	}
-	return call.Outermost(), origin(redirect.Request) == origin(x.request)
+	return call.Outermost()
+}
+
+// leftOrigin reports whether a hop on the way to req led to another origin.
+func leftOrigin(req *http.Request) bool {
+	for req.Response != nil && req.Response.Request != nil {
+		last := req.Response.Request
+		if origin(last) != origin(req) {
+			return true
+		}
+		req = last
+	}
+	return false
 }
 
 // checkRedirect follows as an http.Client does by itself, but not a write that

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/reintento/reintento/classify"
+	"github.com/reintento/reintento/deadline"
 	"github.com/reintento/reintento/retry"
 )
 
@@ -22,16 +23,29 @@ const (
 
 // drain reads the start of a failed response, closes it, and returns the
 // response as an error.
-func drain(resp *http.Response, call *retry.Call, cancel context.CancelCauseFunc) *StatusError {
+func drain(resp *http.Response, call *retry.Call, within time.Duration, cancel context.CancelCauseFunc) *StatusError {
 	e := statusError(resp, call)
 	switch resp.StatusCode {
 	case http.StatusRequestTimeout, http.StatusMisdirectedRequest:
 		// The repeat needs another connection: an undrained one is closed.
 	default:
-		e.Body, e.Truncated = readSome(resp.Body, drainTime, cancel)
+		e.Body, e.Truncated = readSome(resp.Body, within, cancel)
 	}
 	resp.Body.Close()
 	return e
+}
+
+// patience is how long a failed response may be read: that is a part of the
+// call, whose time bounds it too.
+func (x *exchange) patience() time.Duration {
+	d := drainTime
+	if left, ok := deadline.Remaining(x.ctx); ok {
+		d = min(d, left)
+	}
+	if until := x.limit.until; !until.IsZero() {
+		d = min(d, time.Until(until))
+	}
+	return d
 }
 
 // readSome reads up to drainBytes of a body within d, and reports whether there
@@ -60,6 +74,7 @@ func readSome(body io.ReadCloser, d time.Duration, cancel context.CancelCauseFun
 func (x *exchange) handOver(call *retry.Call) *http.Response {
 	resp := x.response
 	x.response = nil
+	x.body.last()
 	b := &responseBody{ReadCloser: resp.Body, exchange: x, call: call}
 	switch w := resp.Body.(type) {
 	case io.Writer: // 101: the connection itself

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net/http"
 	"net/http/httptrace"
+	"net/textproto"
 	"sync"
 
 	"github.com/reintento/reintento/classify"
@@ -21,7 +22,9 @@ type watcher struct {
 
 	mu      sync.Mutex
 	trace   classify.Trace
+	waiting bool // what was seen of a response was an interim one
 	another bool // the base has sent a request of its own after an answer
+	cut     int  // connections on which the request was kept from being sent again
 }
 
 func (w *watcher) watch(ctx context.Context) context.Context {
@@ -30,6 +33,7 @@ func (w *watcher) watch(ctx context.Context) context.Context {
 		GotConn:              w.gotConn,
 		WroteHeaders:         w.wroteHeaders,
 		GotFirstResponseByte: w.firstByte,
+		Got1xxResponse:       w.interim,
 	})
 }
 
@@ -56,12 +60,13 @@ func (w *watcher) gotConn(info httptrace.GotConnInfo) {
 	if !second || w.trace.WroteHeaders <= w.spare || !old && !w.read {
 		return
 	}
-	if w.trace.FirstByte && !w.another {
+	if w.trace.FirstByte && !w.waiting && !w.another {
 		// What was answered has ended. The next request is the base's own, such
 		// as one with a new token after a 401: one of these may follow.
 		w.another = true
 		return
 	}
+	w.cut++
 	w.cancel(errSentAgain)
 	if !w.trace.HTTP2 {
 		info.Conn.Close()
@@ -80,11 +85,21 @@ func (w *watcher) firstByte() {
 	w.trace.FirstByte = true
 }
 
-// facts returns what is known now.
-func (w *watcher) facts() classify.Trace {
+// interim sees a 1xx: nothing is answered by it, and a request that fails after
+// it can be sent again below.
+func (w *watcher) interim(int, textproto.MIMEHeader) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.trace
+	w.waiting = true
+	return nil
+}
+
+// facts returns what is known now, and on how many connections the request was
+// sent, as far as they are seen.
+func (w *watcher) facts() (t classify.Trace, sent int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.trace, w.trace.GotConn - w.cut
 }
 
 func negotiatedHTTP2(info httptrace.GotConnInfo) bool {
