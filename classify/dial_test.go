@@ -67,7 +67,7 @@ func TestConnectionsThatAreNotMade(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			trace, err := attempt(t, tt.base, write(t, t.Context(), "http://"+closedPort(t)))
+			trace, err := attempt(t, tt.base, write(t, t.Context(), "http://"+closedPort(t, "tcp")))
 			check(t, err, trace, tt.want)
 			if got := classify.Error(err); got != tt.want {
 				t.Errorf("Error(%v) = %+v, want %+v", err, got, tt.want)
@@ -152,8 +152,8 @@ func TestProxiesThatRefuse(t *testing.T) {
 		class classify.Class
 		why   string
 	}{
-		{"nobody listens", "http://" + closedPort(t), classify.Retryable, "proxy"},
-		{"nobody listens for SOCKS", "socks5://" + closedPort(t), classify.Retryable, "proxy"},
+		{"nobody listens", "http://" + closedPort(t, "tcp"), classify.Retryable, "proxy"},
+		{"nobody listens for SOCKS", "socks5://" + closedPort(t, "tcp"), classify.Retryable, "proxy"},
 		{"SOCKS: host unreachable", "socks5://" + serve(t, socks), classify.Retryable, "proxy"},
 		{"407", "http://" + serve(t, answering("HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")), classify.Permanent, "proxy"},
 		{"403", "http://" + serve(t, answering("HTTP/1.1 403 Forbidden\r\n\r\n")), classify.Permanent, "proxy"},

@@ -331,7 +331,7 @@ var parts = []error{
 // last two.
 func tree(instructions []byte) error {
 	stack := []error{errOther}
-	for _, b := range instructions {
+	for _, b := range instructions[:min(len(instructions), 100)] {
 		n := len(stack)
 		switch {
 		case int(b) < len(parts):

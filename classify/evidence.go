@@ -77,12 +77,18 @@ func (c Class) badness() int {
 
 // as returns one error of a chain as a T, which it is or converts itself to.
 // Unlike errors.AsType it looks no deeper.
-func as[T any](err error) (t T, ok bool) {
-	if t, ok = err.(T); ok {
+func as[T any](err error) (T, bool) {
+	if t, ok := err.(T); ok {
 		return t, true
 	}
+	var t T
 	a, ok := err.(interface{ As(any) bool })
-	return t, ok && a.As(&t)
+	if !ok {
+		return t, false
+	}
+	target := new(T) // apart from t, which stays off the heap so
+	ok = a.As(target)
+	return *target, ok
 }
 
 // is reports whether one error of a chain is the target. Unlike errors.Is it

@@ -68,17 +68,17 @@ func ExampleAfter() {
 func ExampleStatus() {
 	now := time.Now()
 	for _, code := range []int{200, 404, 429, 500, 503} {
-		v, failed := classify.Status(code, nil, now)
-		fmt.Println(code, failed, v.Class, v.Reason)
+		if v, failed := classify.Status(code, nil, now); failed {
+			fmt.Println(code, v.Class, v.Reason)
+		}
 	}
 	v, _ := classify.Status(503, http.Header{"Retry-After": {"120"}}, now)
 	fmt.Println(v.Class, v.Throttled, v.RetryAfter)
 	// Output:
-	// 200 false ambiguous
-	// 404 true permanent http_404
-	// 429 true retryable http_429
-	// 500 true ambiguous http_500
-	// 503 true ambiguous http_503
+	// 404 permanent http_404
+	// 429 retryable http_429
+	// 500 ambiguous http_500
+	// 503 ambiguous http_503
 	// retryable true 2m0s
 }
 

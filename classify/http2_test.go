@@ -86,7 +86,9 @@ func TestHTTP2GoAway(t *testing.T) {
 					f.goAway(tt.last, tt.code)
 					if tt.last == 0 {
 						f.drain()
+						return
 					}
+					f.settle()
 				})
 				trace, err := attempt(t, base, write(t, t.Context(), "http://pay.test/"))
 				check(t, err, trace, tt.want)
@@ -104,7 +106,7 @@ func TestHTTP2AfterSending(t *testing.T) {
 		change func(*http.Transport, *http.Request)
 		want   classify.Verdict
 	}{
-		{"the connection closed", func(f *framer) { f.request() }, nil, classify.Verdict{Reason: "closed"}},
+		{"the connection closed", func(f *framer) { f.request(); f.settle() }, nil, classify.Verdict{Reason: "closed"}},
 		{"a frame that breaks the protocol", func(f *framer) { f.request(); f.send(frameData, 0, 0, nil); f.drain() }, nil, classify.Verdict{Reason: "malformed"}},
 		{"a head without a status", func(f *framer) {
 			f.send(frameHeaders, flagEndStream|flagEndHeaders, f.request(), []byte{0, 1, 'a', 1, 'b'}) // HPACK: a literal a: b

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/reintento/reintento/classify"
 	"github.com/stretchr/testify/require"
@@ -110,13 +111,18 @@ func serve(t *testing.T, peer func(net.Conn)) string {
 	return l.Addr().String()
 }
 
-// closedPort returns an address of loopback on which nobody listens.
-func closedPort(t *testing.T) string {
+// closedPort returns an address of loopback on which nobody listens. It is the
+// near end of a connection, so that nobody else can come to listen there.
+func closedPort(t *testing.T, network string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	far := "127.0.0.1:9"
+	if network == "tcp" {
+		far = serve(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+	}
+	c, err := net.Dial(network, far)
 	require.NoError(t, err)
-	require.NoError(t, l.Close())
-	return l.Addr().String()
+	t.Cleanup(func() { c.Close() })
+	return c.LocalAddr().String()
 }
 
 // reset closes a connection with a RST.
@@ -213,6 +219,13 @@ func (f *framer) request() uint32 {
 
 // drain reads until the client closes the connection.
 func (f *framer) drain() { _, _ = io.Copy(io.Discard, f.c) }
+
+// settle returns when the client has nothing left to write or read, so that the
+// end of the connection cuts nothing off. It is for one peer of a bubble.
+func (f *framer) settle() {
+	go f.drain()
+	synctest.Wait()
+}
 
 func (f *framer) reset(stream, code uint32) {
 	f.send(frameReset, 0, stream, binary.BigEndian.AppendUint32(nil, code))
