@@ -187,7 +187,7 @@ func (x *exchange) Describe(policy *retry.Policy) retry.Request {
 	if len(values) > 0 {
 		r.Key, r.Carries = strings.Join(values, ","), true
 		if policy.Key.Format == retry.StructuredString {
-			r.Key = strings.TrimSuffix(strings.TrimPrefix(r.Key, `"`), `"`)
+			r.Key = unquoted(r.Key)
 		}
 		x.callersKey = true
 	} else {

@@ -65,7 +65,7 @@ func Receive(next http.Handler) http.Handler {
 				defer cancel()
 			}
 		}
-		if key := r.Header.Get("Idempotency-Key"); key != "" && retry.CheckKey(key) == nil {
+		if key := unquoted(r.Header.Get("Idempotency-Key")); retry.CheckKey(key) == nil {
 			ctx = retry.WithReceivedKey(ctx, key)
 		}
 		if n, limit, err := parseMark(r.Header.Get(AttemptHeader)); err == nil {
@@ -75,6 +75,16 @@ func Receive(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// unquoted returns a key without the quotes of retry.StructuredString.
+func unquoted(key string) string {
+	if inner, ok := strings.CutPrefix(key, `"`); ok {
+		if inner, ok = strings.CutSuffix(inner, `"`); ok {
+			return inner
+		}
+	}
+	return key
 }
 
 var errCallersTime = errors.New("httpclient: the time that the caller announced is over")
