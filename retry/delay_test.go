@@ -101,9 +101,11 @@ func FuzzDelays(f *testing.F) {
 			}
 			for i, wait := range got {
 				h := max(0, time.Duration(hint))
-				most := max(p.MaxDelay, h+min(h/10, time.Second))
-				if most < h {
+				most := p.MaxDelay
+				if up := min(h/10, time.Second); h > math.MaxInt64-up {
 					most = math.MaxInt64
+				} else {
+					most = max(most, h+up)
 				}
 				if wait < h || wait > most {
 					t.Errorf("wait %d of %+v after %v is %v, want %v to %v", i+1, p, err, wait, h, most)
