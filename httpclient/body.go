@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"sync"
+	"time"
 )
 
 // ErrBodyNotReplayable is why a request is not repeated whose body cannot be
@@ -24,6 +25,7 @@ var errClosedBody = errors.New("httpclient: read on a closed request body")
 // any more.
 type requestBody struct {
 	present bool
+	size    int64 // as the request says; -1 or 0: unknown
 	getBody func() (io.ReadCloser, error)
 	at      io.ReaderAt
 	offset  int64
@@ -44,7 +46,7 @@ func (b *requestBody) init(req *http.Request, t *Transport) {
 	if req.Body == nil || req.Body == http.NoBody {
 		return
 	}
-	b.present, b.original, b.getBody = true, req.Body, req.GetBody
+	b.present, b.size, b.original, b.getBody = true, req.ContentLength, req.Body, req.GetBody
 	if b.getBody != nil {
 		return
 	}
@@ -111,6 +113,7 @@ func (b *requestBody) reopen() error {
 	if b.ready != nil || b.getBody == nil {
 		return nil
 	}
+	b.supersede()
 	r, err := b.getBody()
 	if err == nil && r == nil {
 		err = errors.New("it returned neither body nor error")
@@ -120,6 +123,29 @@ func (b *requestBody) reopen() error {
 	}
 	b.ready = r
 	return nil
+}
+
+// supersede ends the reading of the last attempt before GetBody is called: it may
+// rewind a reader that it has handed out before, as that of Azure's SDK does. A
+// read that is under way is waited for, but one that hangs is not: then GetBody
+// must do as net/http says, and return a new copy.
+func (b *requestBody) supersede() {
+	b.mu.Lock()
+	a := b.current
+	b.mu.Unlock()
+	if a == nil {
+		return
+	}
+	idle := a.endReads()
+	if idle == nil {
+		return
+	}
+	timer := time.NewTimer(drainTime)
+	defer timer.Stop()
+	select {
+	case <-idle:
+	case <-timer.C:
+	}
 }
 
 // next returns the reader of the next attempt, nil for no body.
@@ -149,14 +175,14 @@ func (b *requestBody) next(progress func()) (io.ReadCloser, error) {
 	return a, nil
 }
 
-// release closes the last attempt's reader if the base has left it open. A read
-// that is under way is left to the base, which has to close.
+// release closes the last attempt's reader if the base has left it open, also
+// under a read that hangs, as net/http does: a body must allow that.
 func (b *requestBody) release() {
 	b.mu.Lock()
 	a := b.current
 	b.mu.Unlock()
 	if a != nil {
-		a.release()
+		a.Close()
 	}
 }
 
@@ -225,12 +251,19 @@ type attemptBody struct {
 	mu      sync.Mutex
 	reading bool
 	closed  bool
+	over    bool          // another attempt's turn has come
+	idle    chan struct{} // closed when the read that was under way then has ended
+	total   int64         // bytes read
 }
 
 func (a *attemptBody) Read(p []byte) (int, error) {
 	a.mu.Lock()
-	if a.closed {
+	if a.closed || a.over {
+		whole := !a.closed && a.total == a.body.size
 		a.mu.Unlock()
+		if whole {
+			return 0, io.EOF // net/http makes sure that there is no more
+		}
 		return 0, errClosedBody
 	}
 	a.reading = true
@@ -238,7 +271,12 @@ func (a *attemptBody) Read(p []byte) (int, error) {
 	n, err := a.reader.Read(p)
 	a.mu.Lock()
 	a.reading = false
-	closed := a.closed
+	a.total += int64(n)
+	closed := a.closed || a.over
+	if a.idle != nil {
+		close(a.idle)
+		a.idle = nil
+	}
 	a.mu.Unlock()
 	if n > 0 {
 		a.progress()
@@ -262,12 +300,6 @@ func (a *attemptBody) Close() error {
 		return a.closer.Close()
 	}
 	return a.body.closeOriginal(1)
-}
-
-func (a *attemptBody) release() {
-	if !a.isReading() {
-		a.Close()
-	}
 }
 
 func (a *attemptBody) isReading() bool {
