@@ -302,6 +302,18 @@ func (a *attemptBody) Close() error {
 	return a.body.closeOriginal(1)
 }
 
+// endReads refuses all further reads. The channel it returns is closed when the
+// one under way has ended; nil means that there is none.
+func (a *attemptBody) endReads() <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.over = true
+	if a.reading && a.idle == nil {
+		a.idle = make(chan struct{})
+	}
+	return a.idle
+}
+
 func (a *attemptBody) isReading() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
