@@ -63,7 +63,7 @@ func (r Result) err() error {
 //     This includes what is permanent among these, such as a name that does not exist or a certificate that is not
 //     trusted.
 //   - Excluded, if it was turned away for load without a status.
-//   - Success, if it is any other permanent error: that is an answer.
+//   - Success, if it is any other permanent error, or a conflict with another transaction: that is an answer.
 func ResultOf(v classify.Verdict) Result {
 	if v.Origin != classify.Remote {
 		return Excluded
@@ -74,6 +74,8 @@ func ResultOf(v classify.Verdict) Result {
 	switch {
 	case v.Throttled:
 		return Excluded
+	case v.Reason == "conflict":
+		return Success
 	case v.Class != classify.Permanent, isConnection(v.Reason):
 		return Failure
 	}

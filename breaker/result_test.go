@@ -74,6 +74,7 @@ func TestResultOf(t *testing.T) {
 		{"a proxy that refuses", remote(classify.Permanent, "proxy"), breaker.Failure},
 
 		{"an answer of a database", remote(classify.Permanent, "sql"), breaker.Success},
+		{"a conflict of transactions", remote(classify.Retryable, "conflict"), breaker.Success},
 		{"marked permanent", remote(classify.Permanent, "permanent"), breaker.Success},
 		{"a reason of somebody's own", remote(classify.Permanent, "quota_used_up"), breaker.Success},
 

@@ -228,7 +228,7 @@ func TestError(t *testing.T) {
 		{"a value that has no JSON", infError, of(permanent, classify.Local, "decode")},
 		{"JSON of a type that fails", &json.MarshalerError{Err: io.EOF}, of(permanent, classify.Local, "decode")},
 		{"no number", numError, of(permanent, classify.Local, "decode")},
-		{"an SQLSTATE inside of others", fmt.Errorf("pay: %w", errors.Join(errOther, sqlError("40001"))), remote(retryable, "sql")},
+		{"an SQLSTATE inside of others", fmt.Errorf("pay: %w", errors.Join(errOther, sqlError("40001"))), remote(retryable, "conflict")},
 		{"an empty SQLSTATE", sqlError(""), remote(ambiguous, "unknown")},
 	}
 	for _, tt := range tests {
@@ -257,15 +257,17 @@ func (byteError) Error() string { return "tls: some alert" }
 func TestErrorReadsSQLStates(t *testing.T) {
 	tests := []struct {
 		class  classify.Class
+		reason string
 		states string
 	}{
-		{classify.Retryable, "40001 40P01 55P03 57P03 53300 08001 08004"},
-		{classify.Ambiguous, "08000 08003 08006 08007 40003 57P01 57P02 58000 58030 58P01 XX000 XX001"},
-		{classify.Permanent, "08P01 23505 42601 22012 40000 40002 53100 53200 57014 57P04 28P01 3D000 00000 X"},
+		{classify.Retryable, "conflict", "40001 40P01 55P03"},
+		{classify.Retryable, "sql", "57P03 53300 08001 08004"},
+		{classify.Ambiguous, "sql", "08000 08003 08006 08007 40003 57P01 57P02 58000 58030 58P01 XX000 XX001"},
+		{classify.Permanent, "sql", "08P01 23505 42601 22012 40000 40002 53100 53200 57014 57P04 28P01 3D000 00000 X"},
 	}
 	for _, tt := range tests {
 		for state := range strings.FieldsSeq(tt.states) {
-			want := classify.Verdict{Class: tt.class, Reason: "sql", Throttled: state == "53300"}
+			want := classify.Verdict{Class: tt.class, Reason: tt.reason, Throttled: state == "53300"}
 			if got := classify.Error(sqlError(state)); got != want {
 				t.Errorf("Error(SQLSTATE %s) = %+v, want %+v", state, got, want)
 			}

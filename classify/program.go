@@ -40,8 +40,10 @@ func sqlState(state string) Verdict {
 	switch state {
 	case "40001", // serialization failure: rolled back
 		"40P01", // deadlock: rolled back
-		"55P03", // lock not available
-		"57P03", // cannot connect now: starting up or shutting down
+		"55P03": // lock not available
+		// Other transactions were in the way; the database is well.
+		v.Class, v.Reason = Retryable, reasonConflict
+	case "57P03", // cannot connect now: starting up or shutting down
 		"08001", // connection not established
 		"08004": // connection rejected
 		v.Class = Retryable

@@ -25,6 +25,7 @@ type Verdict struct {
 	//	request        the request cannot be sent as it is
 	//	body           a body that cannot be sent or read as it is
 	//	sql            the database's answer
+	//	conflict       the database's answer: another transaction was in the way
 	//	decode         an answer that could not be decoded
 	//	local          this process lacks something: a file handle, a port, a permission
 	//	http_100…999   the status, three digits
@@ -70,6 +71,7 @@ const (
 	reasonRequest       = "request"
 	reasonBody          = "body"
 	reasonSQL           = "sql"
+	reasonConflict      = "conflict"
 	reasonDecode        = "decode"
 	reasonLocal         = "local"
 	reasonRetryable     = "retryable"

@@ -37,7 +37,7 @@ func TestString(t *testing.T) {
 // reasons is the list in the comment of Verdict.Reason.
 var reasons = []string{
 	"dial", "dns", "proxy", "tls", "certificate", "timeout", "canceled", "reset", "closed", "refused_stream", "goaway",
-	"malformed", "request", "body", "sql", "decode", "local", "retryable", "permanent", "unknown",
+	"malformed", "request", "body", "sql", "conflict", "decode", "local", "retryable", "permanent", "unknown",
 }
 
 var statusReason = regexp.MustCompile(`^http_[1-9][0-9]{2}$`)
