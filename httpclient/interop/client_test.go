@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/reintento/reintento/httpclient"
@@ -85,61 +86,56 @@ func TestClientKeepsCookiesOfTheAnswerThatItReturns(t *testing.T) {
 }
 
 func TestClientTimeoutBoundsAllAttemptsAndKeepsWhatIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var effects atomic.Int32
+		c := &http.Client{Transport: over(t, retry.Policy{}, inMemory(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			effects.Add(1)
+			io.Copy(io.Discard, r.Body) // so that the server sees the client go
+			<-r.Context().Done()
+		}))), Timeout: 3 * time.Second}
+
+		start := time.Now()
+		_, err := c.Post("http://example.test/", "text/plain", strings.NewReader("a charge"))
+		assert.ErrorIs(t, err, retry.ErrOutcomeUnknown, "a POST without an answer, under Client.Timeout")
+		assert.ErrorIs(t, err, context.DeadlineExceeded, "a POST without an answer, under Client.Timeout")
+		assert.LessOrEqual(t, time.Since(start), c.Timeout, "time of a call with a Timeout")
+		assert.EqualValues(t, 1, effects.Load(), "effects of a POST without key")
+	})
+}
+
+// A wait that does not fit returns the answer at hand, not a timeout.
+func TestClientTimeoutThatAHintDoesNotFitReturnsTheAnswer(t *testing.T) {
 	t.Parallel()
-	release := make(chan struct{})
-	var effects atomic.Int32
-	s := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		effects.Add(1)
-		io.Copy(io.Discard, r.Body) // so that the server sees the client go
-		select {
-		case <-r.Context().Done():
-		case <-release:
-		}
-	}))
-	t.Cleanup(func() { close(release) })
+	s := serve(t, text("here"), answer(429, "Retry-After", "30"))
 	c := client(t, quick())
-	c.Timeout = 100 * time.Millisecond
-
-	start := time.Now()
-	_, err := c.Post(s.URL, "text/plain", strings.NewReader("a charge"))
-	require.Error(t, err, "a POST without an answer, under Client.Timeout")
-	assert.ErrorIs(t, err, retry.ErrOutcomeUnknown, "a POST without an answer, under Client.Timeout")
-	assert.ErrorIs(t, err, context.DeadlineExceeded, "a POST without an answer, under Client.Timeout")
-	assert.Less(t, time.Since(start), 5*time.Second, "time of a call with a Timeout of 100 ms")
-	assert.EqualValues(t, 1, effects.Load(), "effects of a POST without key")
-
-	// A wait that does not fit returns the answer at hand, not a timeout.
-	s.meets(answer(429, "Retry-After", "3"))
+	c.Timeout = 25 * time.Second
 	resp, err := c.Get(s.URL)
-	require.NoError(t, err, "a GET whose hint is longer than Client.Timeout")
+	read(t, resp, err)
 	assert.Equal(t, http.StatusTooManyRequests, resp.StatusCode, "status")
 	assert.ErrorIs(t, httpclient.ReportOf(resp).Stop, retry.ErrDeadline, "why it stopped")
 	assert.Len(t, s.requests(), 1, "requests seen by the server")
-	require.NoError(t, resp.Body.Close())
 }
 
-func TestClientTimeoutLetsTheBodyOfAnAnswerBeReadWithinIt(t *testing.T) {
-	t.Parallel()
-	stop := make(chan struct{})
-	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.WriteString(w, "start")
-		http.NewResponseController(w).Flush()
-		select {
-		case <-r.Context().Done():
-		case <-stop:
-		}
-	}))
-	t.Cleanup(func() { close(stop) })
-	c := client(t, quick())
-	c.Timeout = 200 * time.Millisecond
+func TestClientTimeoutEndsTheBodyOfAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		requests := 0
+		c := &http.Client{Transport: over(t, retry.Policy{}, inMemory(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			requests++
+			io.WriteString(w, "start")
+			http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}))), Timeout: 3 * time.Second}
 
-	resp, err := c.Get(s.URL)
-	require.NoError(t, err, "a GET whose body never ends")
-	b, err := io.ReadAll(resp.Body)
-	assert.Equal(t, "start", string(b), "what came of the body")
-	var timeout interface{ Timeout() bool }
-	require.ErrorAs(t, err, &timeout, "reading a body past Client.Timeout")
-	assert.True(t, timeout.Timeout(), "Timeout() of %v", err)
-	assert.Len(t, s.requests(), 1, "requests seen by the server")
-	require.NoError(t, resp.Body.Close())
+		start := time.Now()
+		resp, err := c.Get("http://example.test/")
+		require.NoError(t, err, "a GET whose body never ends")
+		b, err := io.ReadAll(resp.Body)
+		assert.Equal(t, "start", string(b), "what came of the body")
+		var timeout interface{ Timeout() bool }
+		require.ErrorAs(t, err, &timeout, "reading a body past Client.Timeout")
+		assert.True(t, timeout.Timeout(), "Timeout() of %v", err)
+		assert.Equal(t, c.Timeout, time.Since(start), "time until the body ended")
+		require.NoError(t, resp.Body.Close())
+		assert.Equal(t, 1, requests, "requests seen by the server")
+	})
 }

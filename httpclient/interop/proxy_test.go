@@ -1,15 +1,12 @@
 package interop_test
 
 import (
-	"context"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -133,13 +130,7 @@ func TestWebSocketIsOpenedByARepeatedHandshake(t *testing.T) {
 // the connection is handed over: a conversation may take longer than both.
 func TestWebSocketLivesLongerThanTheDeadlineOfItsHandshake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
-		s := &http.Server{Handler: http.HandlerFunc(echo)}
-		go s.Serve(l)
-		defer s.Close()
-		base := &http.Transport{DialContext: l.dial}
-		defer base.CloseIdleConnections()
-
+		base := inMemory(t, http.HandlerFunc(echo))
 		c, _, err := websocket.Dial(t.Context(), "http://example.test/", &websocket.DialOptions{
 			HTTPClient: &http.Client{Transport: over(t, retry.Policy{}, base)},
 		})
@@ -150,41 +141,6 @@ func TestWebSocketLivesLongerThanTheDeadlineOfItsHandshake(t *testing.T) {
 		require.NoError(t, c.Close(websocket.StatusNormalClosure, ""), "closing the WebSocket")
 	})
 }
-
-// pipes is a listener in memory, for a bubble of package synctest.
-type pipes struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	near, far := net.Pipe()
-	select {
-	case p.conns <- far:
-		return near, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.closed) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 func TestWebSocketPassesAReverseProxy(t *testing.T) {
 	t.Parallel()

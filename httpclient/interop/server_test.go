@@ -1,7 +1,9 @@
 package interop_test
 
 import (
+	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -154,3 +156,51 @@ func read(t *testing.T, resp *http.Response, err error) string {
 	require.NoError(t, resp.Body.Close(), "closing the body")
 	return string(b)
 }
+
+// inMemory returns a base whose connections lead to a server in memory, for a
+// bubble of package synctest.
+func inMemory(t *testing.T, h http.Handler) *http.Transport {
+	t.Helper()
+	l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+	s := &http.Server{Handler: h}
+	go s.Serve(l)
+	t.Cleanup(func() { s.Close() })
+	base := &http.Transport{DialContext: l.dial}
+	t.Cleanup(base.CloseIdleConnections)
+	return base
+}
+
+// pipes is a listener whose connections are pipes.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case p.conns <- far:
+		return near, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
