@@ -857,17 +857,23 @@ func TestBrokenBodyIsNotRestarted(t *testing.T) {
 	t.Parallel()
 	overProtocols(t, func(t *testing.T, protocol string) {
 		var requests atomic.Int64
+		taken := make(chan struct{})
 		s := newSite(t, protocol, func(w http.ResponseWriter, r *http.Request) {
 			requests.Add(1)
 			w.Header().Set("Content-Length", "11")
 			_, _ = io.WriteString(w, "H")
 			w.(http.Flusher).Flush()
+			<-taken
 			cut(r)
 		})
 		resp, err := (&http.Client{Transport: overBase(t, quick(), s.base)}).Get(s.URL)
 		require.NoError(t, err)
-		got, err := io.ReadAll(resp.Body)
-		assert.Equal(t, "H", string(got))
+		first := make([]byte, 1)
+		_, err = io.ReadFull(resp.Body, first)
+		require.NoError(t, err)
+		close(taken)
+		rest, err := io.ReadAll(resp.Body)
+		assert.Equal(t, "H", string(first)+string(rest))
 		assert.Error(t, err)
 		assert.EqualValues(t, 1, requests.Load())
 		require.NoError(t, resp.Body.Close())
