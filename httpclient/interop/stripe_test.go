@@ -104,7 +104,7 @@ func stripeClient(t *testing.T, s *server, c *http.Client, retries int64) *strip
 	t.Helper()
 	backends := stripe.NewBackendsWithConfig(&stripe.BackendConfig{
 		HTTPClient:        c,
-		MaxNetworkRetries: stripe.Int64(retries),
+		MaxNetworkRetries: new(retries),
 		URL:               stripe.String(s.URL),
 		LeveledLogger:     &stripe.LeveledLogger{Level: stripe.LevelNull},
 	})
@@ -113,7 +113,7 @@ func stripeClient(t *testing.T, s *server, c *http.Client, retries int64) *strip
 }
 
 func pay(ctx context.Context, sc *stripe.Client, amount int64, key string) (*stripe.PaymentIntent, error) {
-	params := &stripe.PaymentIntentCreateParams{Amount: stripe.Int64(amount), Currency: stripe.String("eur")}
+	params := &stripe.PaymentIntentCreateParams{Amount: new(amount), Currency: stripe.String("eur")}
 	if key != "" {
 		params.SetIdempotencyKey(key)
 	}
