@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -38,6 +39,7 @@ type connOf struct{}
 func newSite(t testing.TB, protocol string, h http.HandlerFunc) *site {
 	t.Helper()
 	s := &site{Server: httptest.NewUnstartedServer(h)}
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // of connections that are cut
 	s.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		s.connections.Add(1)
 		return context.WithValue(ctx, connOf{}, c)
