@@ -68,14 +68,14 @@ func inBubble(t testing.TB, h http.HandlerFunc) *http.Transport {
 	return base
 }
 
-// silent is a base that gives no answer until its context ends.
-func silent(req *http.Request) (*http.Response, error) {
+// unanswering is a base that gives no answer until its context ends.
+func unanswering(req *http.Request) (*http.Response, error) {
 	<-req.Context().Done()
 	return nil, context.Cause(req.Context())
 }
 
-// answered is a response to req.
-func answered(req *http.Request, code int, h http.Header, body string) *http.Response {
+// givenAnswer is a response to req.
+func givenAnswer(req *http.Request, code int, h http.Header, body string) *http.Response {
 	if h == nil {
 		h = http.Header{}
 	}
@@ -97,7 +97,7 @@ func TestH37(t *testing.T) {
 			p := inSteps()
 			p.Deadline, p.AttemptTimeout = time.Second, retry.NoLimit
 			start := time.Now()
-			_, err := overBase(t, p, roundTrip(silent)).RoundTrip(call(t, t.Context(), "POST", "http://peer/", "pay"))
+			_, err := overBase(t, p, roundTrip(unanswering)).RoundTrip(call(t, t.Context(), "POST", "http://peer/", "pay"))
 			assert.Equal(t, time.Second, time.Since(start))
 			assert.ErrorIs(t, err, retry.ErrDeadline)
 			assert.ErrorIs(t, err, context.DeadlineExceeded)
@@ -115,7 +115,7 @@ func TestH37(t *testing.T) {
 			p := inSteps()
 			p.BaseDelay, p.Deadline, p.AttemptTimeout = 100*time.Millisecond, time.Second, 300*time.Millisecond
 			start := time.Now()
-			_, err := overBase(t, p, roundTrip(silent)).RoundTrip(call(t, t.Context(), "GET", "http://peer/", ""))
+			_, err := overBase(t, p, roundTrip(unanswering)).RoundTrip(call(t, t.Context(), "GET", "http://peer/", ""))
 			// 300 ms, wait 100 ms, 300 ms, wait 200 ms, and the 100 ms that are left.
 			assert.Equal(t, time.Second, time.Since(start))
 			e, ok := errors.AsType[*retry.Error](err)
@@ -168,7 +168,7 @@ func TestH37(t *testing.T) {
 			n := 0
 			_, err := overBase(t, inSteps(), roundTrip(func(req *http.Request) (*http.Response, error) {
 				if n++; n == 3 {
-					return silent(req)
+					return unanswering(req)
 				}
 				return nil, errPeer
 			})).RoundTrip(call(t, ctx, "POST", "http://peer/", ""))
@@ -180,7 +180,7 @@ func TestH37(t *testing.T) {
 			start := time.Now()
 			_, err = overBase(t, inSteps(), roundTrip(func(req *http.Request) (*http.Response, error) {
 				if n++; n == 3 {
-					return silent(req)
+					return unanswering(req)
 				}
 				return nil, errPeer
 			})).RoundTrip(call(t, ctx, "GET", "http://peer/", ""))
@@ -309,7 +309,7 @@ func TestH38(t *testing.T) {
 					answer := c.answer
 					if answer == nil {
 						answer = func(req *http.Request) (*http.Response, error) {
-							return answered(req, 429, throttled, "slow down"), nil
+							return givenAnswer(req, 429, throttled, "slow down"), nil
 						}
 					}
 					n := 0
@@ -578,7 +578,7 @@ func TestH41(t *testing.T) {
 		var bodies []*stalled
 		rt := overBase(t, quick(), roundTrip(func(req *http.Request) (*http.Response, error) {
 			if len(bodies) == 1 && req.Method == "GET" {
-				return answered(req, 200, nil, "in time"), nil
+				return givenAnswer(req, 200, nil, "in time"), nil
 			}
 			<-req.Context().Done()
 			b := &stalled{closed: make(chan struct{})}
@@ -648,7 +648,7 @@ func TestH42(t *testing.T) {
 					rt := overBase(t, p, roundTrip(func(req *http.Request) (*http.Response, error) {
 						n++
 						if status {
-							return answered(req, 503, nil, `{"code":"db"}`), nil
+							return givenAnswer(req, 503, nil, `{"code":"db"}`), nil
 						}
 						return nil, errPeer
 					}))
@@ -758,8 +758,8 @@ func TestH44(t *testing.T) {
 		when   time.Duration
 		before bool
 	}{
-		{name: "before the first attempt", base: silent, before: true},
-		{name: "during an attempt", base: silent, when: time.Second},
+		{name: "before the first attempt", base: unanswering, before: true},
+		{name: "during an attempt", base: unanswering, when: time.Second},
 		{name: "during a wait", base: func(*http.Request) (*http.Response, error) { return nil, errPeer }, when: time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
