@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
+// row is a path with its bounds.
+type row struct {
+	path               string
+	ours               float64 // nanoseconds
+	beside             string
+	theirs             float64
+	most               float64 // of ours/theirs
+	allocs, mostAllocs float64
+	above              string // what the allocations are counted above; empty: nothing
+}
+
+// kept reports whether the row is within its bounds.
+func (r row) kept() bool {
+	return r.ours/r.theirs <= r.most && (r.mostAllocs < 0 || r.allocs <= r.mostAllocs)
+}
+
+// table prints rows as they come.
+type table struct {
+	w     *tabwriter.Writer
+	above int // rows that are not within their bounds
+}
+
+func newTable(w io.Writer) *table {
+	return &table{w: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+}
+
+func (t *table) verdict(kept bool) string {
+	if kept {
+		return "kept"
+	}
+	t.above++
+	return "ABOVE"
+}
+
+func (t *table) add(r row) {
+	allowed := "-"
+	if r.mostAllocs >= 0 {
+		allowed = fmt.Sprintf("<= %.0f", r.mostAllocs)
+	}
+	allocs := "allocs"
+	if r.above != "" {
+		allocs += " above " + r.above
+	}
+	fmt.Fprintf(t.w, "\n%s\ttime\tratio\tallowed\t%s\tallowed\t\n", r.path, allocs)
+	fmt.Fprintf(t.w, "  %s\t%s\t%.2f of %s\t<= %.2f\t%.0f\t%s\t%s\n",
+		sdk, duration(r.ours), r.ours/r.theirs, r.beside, r.most, r.allocs, allowed, t.verdict(r.kept()))
+}
+
+// other adds a contender below the last row.
+func (t *table) other(name string, nanoseconds, allocs float64) {
+	fmt.Fprintf(t.w, "  %s\t%s\t\t\t%.0f\t\t\n", name, duration(nanoseconds), allocs)
+}
+
+// flush prints what was added, as one block with its own columns.
+func (t *table) flush() error { return t.w.Flush() }
+
+// end says whether every bound was kept.
+func (t *table) end() (kept bool, err error) {
+	return t.above == 0, t.flush()
+}
+
+func duration(nanoseconds float64) string {
+	if nanoseconds >= 10_000 {
+		return fmt.Sprintf("%.1f µs", nanoseconds/1000)
+	}
+	return fmt.Sprintf("%.0f ns", nanoseconds)
+}
