@@ -670,16 +670,16 @@ func inHandshake(act func(net.Conn)) func(*testing.T) fault {
 	}
 }
 
-// wire is the client's end of a connection, whose first write after the client
-// has obtained it for a request does more.
+// wire is the client's end of a connection, on which the last write of a request
+// does more.
 type wire struct {
 	net.Conn
-	obtained atomic.Bool
-	write    func(net.Conn, []byte) (int, error)
+	left  atomic.Int64 // writes of the request
+	write func(net.Conn, []byte) (int, error)
 }
 
 func (w *wire) Write(p []byte) (int, error) {
-	if w.obtained.CompareAndSwap(true, false) {
+	if w.left.Add(-1) == 0 {
 		return w.write(w.Conn, p)
 	}
 	return w.Conn.Write(p)
@@ -695,8 +695,12 @@ func wired(base *http.Transport, write func(net.Conn, []byte) (int, error)) (cha
 		return w, err
 	}
 	return func(r *http.Request) {
+		writes := int64(1)
+		if r.Body != nil {
+			writes = 2 // net/http flushes the header before a body that it does not know
+		}
 		*r = *r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
-			GotConn: func(httptrace.GotConnInfo) { (<-wires).obtained.Store(true) },
+			GotConn: func(httptrace.GotConnInfo) { (<-wires).left.Store(writes) },
 		}))
 	}
 }
