@@ -90,6 +90,9 @@ func (c *Call) begin(ctx context.Context, d *Destination, s Safety, opts []CallO
 
 // place reads the options and finds the call's place in the attempt around it.
 func (c *Call) place(opts []CallOption) error {
+	if err := c.request.Err; err != nil {
+		return err
+	}
 	key := c.request.Key
 	for i := range opts {
 		if o := &opts[i]; o.hasKey {

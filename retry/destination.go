@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -31,11 +32,13 @@ func (o *Options) checked() (*Options, error) {
 	}
 	var problems []error
 	if c.MaxDestinations < 0 {
-		problems = append(problems, fmt.Errorf("MaxDestinations is %d: allowed is 1 or more, or 0 for %d", c.MaxDestinations, defaultMaxDestinations))
+		problems = append(problems, &fieldError{
+			field: "MaxDestinations", value: strconv.Itoa(c.MaxDestinations), allowed: fmt.Sprintf("1 or more, or 0 for %d", defaultMaxDestinations),
+		})
 	}
 	for i, classifier := range c.Classifiers {
 		if classifier == nil {
-			problems = append(problems, fmt.Errorf("Classifiers[%d] is nil: allowed is a function", i))
+			problems = append(problems, &fieldError{field: fmt.Sprintf("Classifiers[%d]", i), value: "nil", allowed: "a function"})
 		}
 	}
 	if len(problems) > 0 {

@@ -65,6 +65,7 @@ type Request struct {
 	Carries   bool   // it carries a key
 	Key       string // the caller's own, which declares that it is honoured
 	Following *Call  // the call of the previous redirect hop
+	Err       error  // why it cannot be sent; nil if it can
 
 	// Until ends the intention, where the end is no context's. Zero means no
 	// such end.

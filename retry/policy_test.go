@@ -158,7 +158,6 @@ func TestEveryFieldChangesWhatHappens(t *testing.T) {
 			hang, start = true, time.Now()
 			err = d.Do(t.Context(), retry.Idempotent, op)
 			out += fmt.Sprint(" ", time.Since(start), errors.Is(err, retry.ErrDeadline))
-			start = time.Now()
 			err = d.Do(retry.WithIntention(t.Context(), retry.Intention{Key: "K", FirstSent: time.Now().Add(-23 * time.Hour)}), retry.Keyed, failing(errCut).op)
 			out += fmt.Sprint(" ", errors.Is(err, retry.ErrOutcomeUnknown))
 			x := writing()

@@ -280,6 +280,7 @@ func TestACallThatCannotBeMadeIsRefusedWithAReason(t *testing.T) {
 	ok := func(context.Context) error { t.Error("the operation was called"); return nil }
 	long := strings.Repeat("k", 256)
 	var none *retry.Destination
+	var noContext context.Context
 	for _, tt := range []struct {
 		name string
 		call func() error
@@ -287,7 +288,7 @@ func TestACallThatCannotBeMadeIsRefusedWithAReason(t *testing.T) {
 	}{
 		{"nil destination", func() error { return none.Do(t.Context(), retry.Unsafe, ok) }, "destination is nil or zero"},
 		{"zero destination", func() error { return new(retry.Destination).Do(t.Context(), retry.Unsafe, ok) }, "destination is nil or zero"},
-		{"nil context", func() error { return d.Do(nil, retry.Unsafe, ok) }, "context is nil"}, //nolint:staticcheck // the point of the test
+		{"nil context", func() error { return d.Do(noContext, retry.Unsafe, ok) }, "context is nil"},
 		{"nil operation", func() error { return d.Do(t.Context(), retry.Unsafe, nil) }, "operation is nil"},
 		{"a safety that does not exist", func() error { return d.Do(t.Context(), retry.Safety(3), ok) }, "safety is invalid: allowed are Unsafe, Keyed and Idempotent"},
 		{"an empty key", func() error { return d.Do(t.Context(), retry.Unsafe, ok, retry.WithKey("")) }, "idempotency key has 0 characters: allowed are 1 to 255"},
