@@ -190,8 +190,11 @@ func (x *exchange) Describe(policy *retry.Policy) retry.Request {
 			r.Key = unquoted(r.Key)
 		}
 		x.callersKey = true
+		if r.Key == "" {
+			r.Err = retry.CheckKey(r.Key)
+		}
 	} else {
-		r.Carries = slices.Contains(policy.Key.Methods, x.method)
+		r.Carries = slices.Contains(policy.Key.Methods, x.method) || r.Safety == retry.Keyed && !r.Read
 	}
 	if r.Carries {
 		r.Target = target(x.method, req)
