@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/reintento/reintento/breaker"
@@ -339,10 +340,9 @@ func TestH48OverridingRules(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := 0
+			var got atomic.Int64
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				a := row.answers[min(got, len(row.answers)-1)]
-				got++
+				a := row.answers[min(int(got.Add(1)), len(row.answers))-1]
 				if name, value, ok := strings.Cut(a.header, "="); ok {
 					w.Header().Set(name, value)
 				}
@@ -355,7 +355,7 @@ func TestH48OverridingRules(t *testing.T) {
 			require.NoError(t, err)
 			defer resp.Body.Close()
 			report := httpclient.ReportOf(resp)
-			assert.Equal(t, row.requests, got, "requests seen")
+			assert.EqualValues(t, row.requests, got.Load(), "requests seen")
 			assert.Equal(t, row.outcome.String(), report.Outcome.String(), "outcome")
 			assert.ErrorIs(t, report.Stop, row.stop, "why it stopped")
 		})
@@ -365,9 +365,9 @@ func TestH48OverridingRules(t *testing.T) {
 	for _, code := range []int{401, 403, 407, 408, 412, 421, 424, 425, 429, 431, 451} {
 		t.Run(fmt.Sprintf("K: a %d after a lost answer leaves it unknown", code), func(t *testing.T) {
 			t.Parallel()
-			got := 0
+			var got atomic.Int64
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if got++; got == 1 {
+				if got.Add(1) == 1 {
 					panic(http.ErrAbortHandler)
 				}
 				w.WriteHeader(code)

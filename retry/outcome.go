@@ -108,7 +108,7 @@ func (c *Call) verdict() classify.Verdict {
 			v.Class, v.Repeatable = classify.Permanent, false
 		}
 	case c.isRequest:
-		if c.unknown { // since an earlier hop
+		if c.unknown && v.Class == classify.Retryable { // of an earlier hop it is not known
 			v.Class = classify.Ambiguous
 		}
 	case v.Class == classify.Ambiguous:

@@ -1,0 +1,281 @@
+package httpclient_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"syscall"
+	"testing"
+
+	"github.com/reintento/reintento/classify"
+	"github.com/reintento/reintento/httpclient"
+	"github.com/reintento/reintento/retry"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// brokenBodies are answers whose head is well and whose body breaks, and what
+// the error then matches.
+var brokenBodies = map[string]struct {
+	cause func(t *testing.T) fault
+	is    error
+}{
+	"a body cut short": {answered(says("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")), io.ErrUnexpectedEOF},
+	"a connection reset": {answered(func(c net.Conn, _ *http.Request, _ int) bool {
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n")
+		reset(c)
+		return false
+	}), nil},
+	"a chunk whose length is none": {answered(says("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\nx\r\n")), nil},
+	"chunks without an end":        {answered(says("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n")), io.ErrUnexpectedEOF},
+	"what is no gzip":              {answered(says("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 11\r\n\r\nhalf a body")), gzip.ErrHeader},
+	"gzip that is spoiled": {func(t *testing.T) fault {
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		_, _ = io.WriteString(w, "a body")
+		require.NoError(t, w.Close())
+		b.Bytes()[b.Len()-5] ^= 1
+		return answered(says(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", b.Len(), b.String())))(t)
+	}, gzip.ErrChecksum},
+	"RST_STREAM": {streams(func(f *framer, stream uint32) {
+		f.answer(stream, "half", false)
+		f.resetStream(stream, 2)
+	}), nil},
+	"GOAWAY, and the connection closed": {streams(func(f *framer, stream uint32) {
+		f.answer(stream, "half", false)
+		f.goAway(stream, 0)
+		f.Close()
+	}), nil},
+	"HTTP2 without an end": {streams(func(f *framer, stream uint32) {
+		f.answer(stream, "half", false)
+		f.Close()
+	}), io.ErrUnexpectedEOF},
+	"HTTP2, no end within the attempt's time": {func(t *testing.T) fault {
+		f := streams(func(f *framer, stream uint32) { f.answer(stream, "half", false) })(t)
+		f.policy = longAttemptTimeout
+		return f
+	}, context.DeadlineExceeded},
+	"no end within the attempt's time": {func(t *testing.T) fault {
+		f := answered(func(c net.Conn, _ *http.Request, _ int) bool {
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+			drain(c)
+			return false
+		})(t)
+		f.policy = longAttemptTimeout
+		return f
+	}, context.DeadlineExceeded},
+}
+
+// H48: an error while the body is read is ambiguous: the operation ran, its
+// result is lost. Inside retry.Do S and K are repeated, N is not.
+func TestH48BrokenBodies(t *testing.T) {
+	t.Parallel()
+	for name, row := range brokenBodies {
+		for _, o := range operations {
+			t.Run(name+"/"+o.name, func(t *testing.T) {
+				t.Parallel()
+				f := row.cause(t)
+				p := o.policy()
+				p.MaxAttempts = 2
+				if f.policy != nil {
+					f.policy(&p)
+				}
+				tr := overBase(t, p, f.base)
+				_, err := retry.Do(t.Context(), tr.Layer.To("operation"), o.safety, func(ctx context.Context) ([]byte, error) {
+					resp, err := tr.RoundTrip(o.request(t, ctx, f.url))
+					if err != nil {
+						return nil, err
+					}
+					defer resp.Body.Close()
+					return io.ReadAll(resp.Body)
+				})
+				e, ok := errors.AsType[*retry.Error](err)
+				require.True(t, ok, "Do failed with a %T: %v", err, err)
+				attempts := 2
+				if o.safety == retry.Unsafe {
+					attempts = 1
+				}
+				require.Len(t, e.Attempts, attempts, "attempts of %v", err)
+				for _, a := range e.Attempts {
+					assert.Equal(t, ambiguous, a.Verdict.Class, "class of %v", a.Err)
+					assert.Equal(t, remote, a.Verdict.Origin, "origin of %v", a.Err)
+				}
+				if !o.read() {
+					assert.ErrorIs(t, err, retry.ErrOutcomeUnknown)
+				}
+				if row.is != nil {
+					assert.ErrorIs(t, err, row.is)
+				}
+				assert.Len(t, f.seen, attempts, "requests that the peer read")
+			})
+		}
+	}
+}
+
+// H48: outside of retry.Do a body that breaks is an event of its attempt, and an
+// error of Read; nothing is repeated.
+func TestH48BrokenBodyIsTold(t *testing.T) {
+	t.Parallel()
+	f := answered(func(c net.Conn, _ *http.Request, _ int) bool {
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+		reset(c)
+		return false
+	})(t)
+	var events []retry.Event
+	l, err := retry.NewLayer(retry.Organization{Default: quick()}, &retry.Options{Observer: func(_ context.Context, e retry.Event) { events = append(events, e) }})
+	require.NoError(t, err)
+	o := operations[3]
+	resp, err := (&httpclient.Transport{Layer: l, Base: f.base}).RoundTrip(o.request(t, t.Context(), f.url))
+	require.NoError(t, err)
+	_, err = io.ReadAll(resp.Body)
+	require.NoError(t, resp.Body.Close())
+	assert.ErrorIs(t, err, syscall.ECONNRESET)
+	assert.Len(t, f.seen, 1, "requests that the peer read")
+	require.Len(t, events, 2, "events")
+	assert.False(t, events[0].Failed, "the head failed")
+	assert.True(t, events[1].Failed, "the body failed")
+	assert.Equal(t, classify.Verdict{Class: ambiguous, Reason: "body"}, events[1].Verdict, "verdict of the body")
+	assert.Equal(t, 1, events[1].Attempt, "attempt of the body")
+}
+
+// H48: Client.Timeout ends a body that does not come: nothing is repeated.
+func TestH48ClientTimeoutInTheBody(t *testing.T) {
+	t.Parallel()
+	f := answered(func(c net.Conn, _ *http.Request, _ int) bool {
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+		drain(c)
+		return false
+	})(t)
+	client := &http.Client{Transport: overBase(t, quick(), f.base), Timeout: long}
+	resp, err := client.Get(f.url)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	_, err = io.ReadAll(resp.Body)
+	assert.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.Len(t, f.seen, 1, "requests that the peer read")
+}
+
+// H48: our own limit on a body is permanent, and so is the read of a closed one,
+// a mistake of the caller. After an N they are ambiguous all the same: the write
+// has been done.
+func TestH48BodiesLostHere(t *testing.T) {
+	t.Parallel()
+	for name, read := range map[string]func(io.ReadCloser) error{
+		"http.MaxBytesError": func(b io.ReadCloser) error {
+			_, err := io.ReadAll(http.MaxBytesReader(nil, b, 2))
+			return err
+		},
+		"read on a closed response body": func(b io.ReadCloser) error {
+			b.Close()
+			_, err := io.ReadAll(b)
+			return err
+		},
+	} {
+		for _, o := range operations {
+			t.Run(name+"/"+o.name, func(t *testing.T) {
+				t.Parallel()
+				f := answered(says("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwhole"))(t)
+				tr := overBase(t, o.policy(), f.base)
+				err := tr.Layer.To("operation").Do(t.Context(), o.safety, func(ctx context.Context) error {
+					resp, err := tr.RoundTrip(o.request(t, ctx, f.url))
+					if err != nil {
+						return err
+					}
+					defer resp.Body.Close()
+					return read(resp.Body)
+				})
+				e, ok := errors.AsType[*retry.Error](err)
+				require.True(t, ok, "Do failed with a %T: %v", err, err)
+				require.Len(t, e.Attempts, 1, "attempts of %v", err)
+				class := permanent
+				if o.safety == retry.Unsafe {
+					class = ambiguous
+				}
+				assert.Equal(t, class, e.Attempts[0].Verdict.Class, "class of %v", err)
+				assert.Equal(t, !o.read(), errors.Is(err, retry.ErrOutcomeUnknown), "Is(%v, ErrOutcomeUnknown)", err)
+			})
+		}
+	}
+}
+
+// H48: a chain of redirects that does not end well is not repeated. It is
+// permanent for S; for N and K the hops were sent, so that it stays unknown.
+func TestH48Redirects(t *testing.T) {
+	t.Parallel()
+	errStop := errors.New("not there")
+	for name, row := range map[string]struct {
+		location string
+		check    func(*http.Request, []*http.Request) error
+		hops     int
+	}{
+		"ten redirects":        {"/again", nil, 10},
+		"CheckRedirect":        {"/again", func(*http.Request, []*http.Request) error { return errStop }, 1},
+		"an unparsable target": {"http://[::1", nil, 1},
+	} {
+		for _, o := range operations {
+			t.Run(name+"/"+o.name, func(t *testing.T) {
+				t.Parallel()
+				f := answered(func(c net.Conn, _ *http.Request, _ int) bool {
+					_, err := fmt.Fprintf(c, "HTTP/1.1 302 Found\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n", row.location)
+					return err == nil
+				})(t)
+				tr := overBase(t, o.policy(), f.base)
+				client := httpclient.ForLayer(tr.Layer)
+				client.Transport = tr
+				if row.check != nil {
+					client.CheckRedirect = row.check
+				}
+				err := tr.Layer.To("operation").Do(t.Context(), o.safety, func(ctx context.Context) error {
+					resp, err := client.Do(o.request(t, ctx, f.url))
+					if err == nil {
+						resp.Body.Close()
+					}
+					return err
+				})
+				e, ok := errors.AsType[*retry.Error](err)
+				require.True(t, ok, "Do failed with a %T: %v", err, err)
+				require.Len(t, e.Attempts, 1, "attempts of %v", err)
+				class := permanent
+				if o.safety == retry.Unsafe {
+					class = ambiguous
+				}
+				assert.Equal(t, class, e.Attempts[0].Verdict.Class, "class of %v", err)
+				assert.Equal(t, !o.read(), errors.Is(err, retry.ErrOutcomeUnknown), "Is(%v, ErrOutcomeUnknown)", err)
+				assert.Len(t, f.seen, row.hops, "requests that the peer read")
+			})
+		}
+	}
+}
+
+// H48: a permanent answer whose outcome is unknown ends a keyed operation too,
+// when the operation made an error of its own of it.
+func TestH48PermanentInsideDo(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]string{
+		"424":                    "HTTP/1.1 424 Failed Dependency\r\nContent-Length: 0\r\n\r\n",
+		"500 of the key's store": "HTTP/1.1 500 Internal Server Error\r\nIdempotent-Replayed: true\r\nContent-Length: 0\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := answered(says(answer))(t)
+			o := operations[2]
+			tr := overBase(t, o.policy(), f.base)
+			err := tr.Layer.To("operation").Do(t.Context(), o.safety, func(ctx context.Context) error {
+				resp, err := tr.RoundTrip(o.request(t, ctx, f.url))
+				if err != nil {
+					return err
+				}
+				resp.Body.Close()
+				return fmt.Errorf("the callee said %s", resp.Status)
+			})
+			assert.ErrorIs(t, err, retry.ErrPermanent)
+			assert.ErrorIs(t, err, retry.ErrOutcomeUnknown)
+			assert.Len(t, f.seen, 1, "requests that the peer read")
+		})
+	}
+}
