@@ -55,11 +55,13 @@ type Event struct {
 	Operation   string
 	Intention   Intention
 	Safety      Safety
+	Request     bool // of a transport, whose method is in Operation; else a function's
 	Attempt     int // from 1; how many there were, for EventStop
 	MaxAttempts int
 	Start       time.Time        // of the attempt, or of the call for EventStop
 	Duration    time.Duration    // since Start
 	Failed      bool             // of the attempt
+	InBody      bool             // what failed is the body of a response that had been handed over: no further attempt
 	Verdict     classify.Verdict // of the attempt; its RetryAfter is the server's hint
 	Status      int              // of a response; 0 for none
 	Err         error            // the real error of the attempt

@@ -29,7 +29,10 @@ func (c *Call) Report() Report {
 }
 
 func (c *Call) intention() Intention {
-	in := c.ring.intention()
+	in := Intention{FirstSent: c.firstSent}
+	if r := c.ring.Load(); r != nil {
+		in = r.intention()
+	}
 	if c.isRequest && !c.request.Carries {
 		in.Key = ""
 	}
@@ -41,7 +44,7 @@ func (c *Call) intention() Intention {
 // made only here.
 func (c *Call) attempts() []Attempt {
 	if c.trials == nil && c.sent > 0 {
-		return []Attempt{c.record(&c.last)}
+		return []Attempt{c.record(c.last)}
 	}
 	return c.trials
 }
@@ -89,18 +92,18 @@ func (c *Call) note(r *Result) {
 // response broke after it had been handed over: the operation ran, its result
 // is lost.
 func (c *Call) BodyFailed(err error, v classify.Verdict) {
-	if c.outer != nil && c.outer.ledger != nil {
+	if l := c.book(); l != nil {
 		e := entry{failed: true, verdict: v, outcome: Applied, write: !c.request.Read, trusted: c.trust() != Unsafe}
 		if e.write {
 			e.verdict.Repeatable = e.trusted
 		} else {
 			e.verdict.Repeatable, e.outcome = true, NotApplied
 		}
-		c.outer.ledger.enter(e)
+		l.enter(e)
 	}
 	c.tell(Event{
 		Kind: EventAttempt, Attempt: max(1, len(c.trials)), Start: c.attemptStart, Duration: time.Since(c.attemptStart), Failed: true,
-		Verdict: v, Err: err, Status: c.last.Status,
+		InBody: true, Verdict: v, Err: err, Status: c.last.Status,
 	})
 }
 
@@ -111,6 +114,6 @@ func (c *Call) tell(e Event) {
 		return
 	}
 	e.Destination, e.Operation, e.Intention = c.dest.name, c.operation, c.intention()
-	e.Safety, e.MaxAttempts = c.safety, c.limit
+	e.Safety, e.Request, e.MaxAttempts = c.safety, c.isRequest, c.limit
 	observe(c.ctx, e)
 }
