@@ -56,7 +56,7 @@ type Event struct {
 	Intention   Intention
 	Safety      Safety
 	Request     bool // of a transport, whose method is in Operation; else a function's
-	Attempt     int // from 1; how many there were, for EventStop
+	Attempt     int  // from 1; how many there were, for EventStop
 	MaxAttempts int
 	Start       time.Time        // of the attempt, or of the call for EventStop
 	Duration    time.Duration    // since Start
