@@ -33,7 +33,18 @@ type mark struct {
 	limit  int
 	keyed  bool // the caller trusts the keys of all writes in the attempt
 	over   atomic.Bool
-	ledger *ledger // where calls below enter what they did; nil for another process
+	remote bool // the layer above is in another process
+
+	ledger atomic.Pointer[ledger] // see book
+}
+
+// book returns where calls below enter what they did; nil for another process.
+func (m *mark) book() *ledger {
+	if l := m.ledger.Load(); l != nil || m.remote {
+		return l
+	}
+	m.ledger.CompareAndSwap(nil, &ledger{})
+	return m.ledger.Load()
 }
 
 type contextKey uint8
@@ -51,8 +62,7 @@ var (
 type attempt struct {
 	context.Context
 	mark
-	call   *Call
-	ledger ledger
+	call *Call
 }
 
 // Value finds the mark, the keys and the call of the attempt itself, and all
@@ -62,7 +72,7 @@ func (a *attempt) Value(key any) any {
 	case markKey:
 		return &a.mark
 	case ringKey:
-		return a.call.ring
+		return a.call.keys()
 	case callKey:
 		return a.call
 	}
@@ -102,7 +112,7 @@ func Mark(ctx context.Context) (number, limit int, ok bool) {
 // mark counts until done is called, which must happen when the work has been
 // answered.
 func WithMark(ctx context.Context, number, limit int) (marked context.Context, done func()) {
-	m := &mark{number: number, limit: limit}
+	m := &mark{number: number, limit: limit, remote: true}
 	return context.WithValue(ctx, markKey, m), func() { m.over.Store(true) }
 }
 

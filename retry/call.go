@@ -3,6 +3,7 @@ package retry
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/reintento/reintento/classify"
@@ -18,17 +19,16 @@ type Call struct {
 
 	safety    Safety
 	operation string
-	lookup    any
-	request   Request
+	hasLookup bool
 	isRequest bool
-	above     *Call // the call of a transport around that carries the same request
+	request   *Request // of a function: noRequest
+	above     *Call    // the call of a transport around that carries the same request
 
-	outer    *mark // the attempt around, if it repeats or is watched
-	ring     *keyring
-	own      keyring
-	takenOf  *keyring // which gave ring out, and is told of the end; nil: none
-	what     string   // what names the call among the others of the attempt around
-	overlaps bool     // an equal write of the attempt around is running
+	outer     *mark                   // the attempt around, if it repeats or is watched
+	ring      atomic.Pointer[keyring] // see keys
+	holds     bool                    // ring was taken from that of the attempt around
+	overlaps  bool                    // an equal write of the attempt around is running
+	firstSent time.Time               // if ring was not there before
 
 	start time.Time
 	until time.Time // the end of the whole intention; zero: none
@@ -41,9 +41,9 @@ type Call struct {
 	sched   *schedule
 	unknown bool // an attempt may have been applied
 	taken   bool // a retry is paid for and not yet sent
-	last    Result
+	last    *Result
 	lastErr error // what stands for a result that was given up
-	below   seen  // what calls below did, in all attempts of a function
+	below   *seen // what calls below did, in all attempts of a function; nil: there were none
 	outcome Outcome
 	entered bool // the outcome is in the ledger of the attempt around
 	stop    error
@@ -55,8 +55,8 @@ type Call struct {
 
 // begin fills in what a call of a function, or of x, needs before its first
 // attempt. After an error nothing is left to undo.
-func (c *Call) begin(ctx context.Context, d *Destination, s Safety, opts []CallOption, x Exchange) error {
-	c.ring, c.opts, c.dest = &c.own, &noOptions, &nowhere
+func (c *Call) begin(ctx context.Context, d *Destination, s Safety, opts []CallOption, x *exchange) error {
+	c.request, c.opts, c.dest, c.last = &noRequest, &noOptions, &nowhere, &nothing
 	switch {
 	case d == nil || d.layer == nil && d.state == nil:
 		return c.refused(errors.New("destination is nil or zero: make one with NewDestination or Layer.To"))
@@ -65,9 +65,11 @@ func (c *Call) begin(ctx context.Context, d *Destination, s Safety, opts []CallO
 	}
 	c.ctx, c.dest, c.safety = ctx, d, s
 	c.start = time.Now()
+	c.attemptStart = c.start
 	c.policy, c.state, c.opts = d.resolve()
 	if x != nil {
-		c.request, c.isRequest = x.Describe(c.policy), true
+		x.described = x.x.Describe(c.policy)
+		c.request, c.isRequest = &x.described, true
 		c.safety, c.operation = c.request.Safety, c.request.Operation
 	}
 	if err := c.place(opts); err != nil {
@@ -100,7 +102,7 @@ func (c *Call) place(opts []CallOption) error {
 				return CheckKey(key)
 			}
 		} else if o.lookup != nil {
-			c.lookup = o.lookup
+			c.hasLookup = true
 		} else if o.operation != "" {
 			c.operation = o.operation
 		}
@@ -131,9 +133,12 @@ func (c *Call) endBy(t time.Time) {
 	}
 }
 
+// What stands for what is not there. None of it is ever written to.
 var (
+	noRequest Request
 	noOptions Options
 	nowhere   Destination
+	nothing   Result
 )
 
 // refused is the error of a call that cannot be made as it is.
@@ -154,16 +159,18 @@ func (c *Call) tellSuppressed() {
 	if c.opts.Observer == nil || !c.suppressed() || c.policy.MaxAttempts == 1 {
 		return
 	}
-	if c.outer.ledger == nil || c.outer.ledger.tell(c.state) {
+	if l := c.outer.book(); l == nil || l.tell(c.state) {
 		c.tell(Event{Kind: EventLayerSuppressed, Attempt: c.outer.number})
 	}
 }
 
 // nextAttempt begins an attempt and returns its context.
 func (c *Call) nextAttempt() *attempt {
-	a, now := &c.first, c.start
+	a := &c.first
 	if c.sent > 0 {
-		a, now = &attempt{}, time.Now()
+		a, c.attemptStart = &attempt{}, time.Now()
+	} else {
+		c.firstSent = c.attemptStart
 	}
 	a.Context, a.call = c.ctx, c
 	a.mark.number, a.mark.limit = c.sent+1, c.limit
@@ -171,9 +178,9 @@ func (c *Call) nextAttempt() *attempt {
 		a.mark.number, a.mark.limit = c.outer.number, c.outer.limit
 	}
 	a.mark.keyed = c.safety == Keyed || c.outer != nil && c.outer.keyed || c.isRequest && c.trust() == Keyed
-	a.mark.ledger = &a.ledger
-	c.attemptStart = now
-	c.ring.sent(now)
+	if r := c.ring.Load(); r != nil {
+		r.sent(c.attemptStart)
+	}
 	c.sent++
 	return a
 }

@@ -78,10 +78,10 @@ type Request struct {
 func (d *Destination) Exchange(ctx context.Context, x Exchange) (*Call, error) {
 	e := &exchange{x: x}
 	if x == nil {
-		e.ring, e.opts, e.dest = &e.own, &noOptions, &nowhere
+		e.request, e.dest = &noRequest, &nowhere
 		return &e.Call, e.refused(errors.New("exchange is nil"))
 	}
-	if err := e.begin(ctx, d, Unsafe, nil, x); err != nil {
+	if err := e.begin(ctx, d, Unsafe, nil, e); err != nil {
 		return &e.Call, err
 	}
 	return &e.Call, e.run(e)
@@ -106,14 +106,17 @@ func (c *Call) Outermost() *Call {
 // exchange adapts an Exchange to the loop.
 type exchange struct {
 	Call
-	x Exchange
+	x         Exchange
+	described Request
+	result    Result // of the last attempt
 }
 
-func (e *exchange) try(a *attempt) Result {
-	return e.x.Attempt(a, Try{
+func (e *exchange) try(a *attempt) *Result {
+	e.result = e.x.Attempt(a, Try{
 		Number: a.number, Timeout: max(0, e.policy.AttemptTimeout), Until: e.until,
 		Key: e.requestKey(), Safety: e.trust(), Spare: max(0, e.limit-e.sent), Policy: e.policy,
 	})
+	return &e.result
 }
 
 func (e *exchange) again() (last, err error) { return e.x.Again() }

@@ -54,7 +54,7 @@ func IntentionOf(ctx context.Context) (in Intention, ok bool) {
 	}
 	in = r.intention()
 	in.Key = r.id()
-	if c, ok := CallOf(ctx); ok && (c.ring == r || in.Operation == "") {
+	if c, ok := CallOf(ctx); ok && (c.keys() == r || in.Operation == "") {
 		in.Operation = c.operation
 	}
 	return in, true

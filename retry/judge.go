@@ -11,9 +11,9 @@ import (
 // judge says what the failure of a function proves. It looks at the attempt's
 // context before the error: an error that says "deadline exceeded" does not say
 // whose. What the calls below did is known better than what the error says.
-func (a *attempt) judge(err error, below seen) Result {
+func (a *attempt) judge(err error, below seen) *Result {
 	c := a.call
-	r := Result{Failed: true, Err: err, Verdict: c.opts.classify(err)}
+	r := &Result{Failed: true, Err: err, Verdict: c.opts.classify(err)}
 	v, worst := &r.Verdict, below.worst
 	if worst != nil && unclassified(*v) {
 		*v, r.Outcome, r.Final = worst.verdict, worst.outcome, worst.final
@@ -29,7 +29,7 @@ func (a *attempt) judge(err error, below seen) Result {
 	if below.applied > 0 {
 		r.Outcome = Unknown
 	}
-	if c.below.several { // an answer speaks for its own write only
+	if c.below != nil && c.below.several { // an answer speaks for its own write only
 		r.Final = false
 	}
 	if below.untrusted && c.safety != Idempotent {

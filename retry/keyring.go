@@ -23,6 +23,7 @@ type keyring struct {
 	received  bool     // the key came from another process: nobody takes it as it is
 	operation string
 	firstSent time.Time
+	what      string // what it was taken for; guarded by the parent's mu
 
 	taker    string // which method and target, or operation, took the key itself
 	taken    bool
@@ -143,19 +144,32 @@ func (r *keyring) take(m *mark, what string) (k *keyring, overlaps bool) {
 		r.taken, r.taker = true, what
 	}
 	if n == 1 && r.taken && r.taker == what {
-		return r.childLocked(""), overlaps
+		k = r.childLocked("")
+	} else {
+		k = r.childLocked(what + "\n" + strconv.Itoa(n))
 	}
-	return r.childLocked(what + "\n" + strconv.Itoa(n)), overlaps
+	k.what = what
+	return k, overlaps
 }
 
-// release notes that what take gave out in the attempt m has ended.
-func (r *keyring) release(m *mark, what string) {
+// release notes that the call which took k in the attempt m has ended.
+func (r *keyring) release(m *mark, k *keyring) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s, ok := r.equal[what]; ok && r.of == m {
+	if s, ok := r.equal[k.what]; ok && r.of == m {
 		s.running--
-		r.equal[what] = s
+		r.equal[k.what] = s
 	}
+}
+
+// keys returns the keyring of the call, made now if nobody asked for it: most
+// calls never need one.
+func (c *Call) keys() *keyring {
+	if r := c.ring.Load(); r != nil {
+		return r
+	}
+	c.ring.CompareAndSwap(nil, &keyring{firstSent: c.firstSent})
+	return c.ring.Load()
 }
 
 // chooseKey finds the keyring of the call: the caller's own key, a place in the
@@ -175,33 +189,39 @@ func (c *Call) chooseKey(ring *keyring, key string) error {
 	}
 	switch {
 	case c.request.Following != nil:
-		c.ring, c.unknown = c.request.Following.ring, c.request.Following.unknown
+		c.ring.Store(c.request.Following.keys())
+		c.unknown = c.request.Following.unknown
 	case key != "" && key == around && !ring.received:
-		c.ring = ring.child("")
-		if !c.isRequest {
-			c.ring.declare()
-		} // else it was set on the way through another layer, with that layer's trust
+		k := ring.child("")
+		if !c.isRequest { // else it was set on the way through another layer, with that layer's trust
+			k.declare()
+		}
+		c.ring.Store(k)
+		c.operation = orElse(c.operation, k.operation)
 	case key != "":
-		c.own.key, c.own.declared = key, true
+		c.ring.Store(&keyring{key: key, declared: true})
 	case ring == nil:
 	case c.isRequest && !c.request.Carries:
-		c.own.parent, c.own.label = ring, c.request.Target
+		c.ring.Store(&keyring{parent: ring, label: c.request.Target})
 	default:
-		if c.what = c.request.Target; !c.isRequest {
-			c.what = "do\n" + c.dest.name + "\n" + c.operation
+		what := c.request.Target
+		if !c.isRequest {
+			what = "do\n" + c.dest.name + "\n" + c.operation
 		}
-		c.takenOf = ring
-		c.ring, c.overlaps = ring.take(c.outer, c.what)
+		k, overlaps := ring.take(c.outer, what)
+		c.ring.Store(k)
+		c.holds, c.overlaps = true, overlaps
+		c.operation = orElse(c.operation, k.operation)
 	}
-	c.operation = orElse(c.operation, c.ring.operation)
 	return nil
 }
 
 // giveKeyBack notes that the call has ended, so that an equal one after it does
 // not overlap with it.
 func (c *Call) giveKeyBack() {
-	if c.takenOf != nil {
-		c.takenOf.release(c.outer, c.what)
+	if c.holds {
+		k := c.keys()
+		k.parent.release(c.outer, k)
 	}
 }
 
@@ -210,5 +230,5 @@ func (c *Call) requestKey() string {
 	if !c.request.Carries {
 		return ""
 	}
-	return c.ring.id()
+	return c.keys().id()
 }

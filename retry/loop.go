@@ -11,7 +11,7 @@ import (
 // work is what the loop repeats: a function, or the request of a transport.
 type work interface {
 	// try makes one attempt and says what it came to.
-	try(a *attempt) Result
+	try(a *attempt) *Result
 	// again makes ready for another attempt and gives the last result up.
 	again() (last, err error)
 	// look asks whether the intention was applied; nil means that it was, and
@@ -88,7 +88,7 @@ func (c *Call) attempt(w work, pass *breaker.Pass) {
 	c.taken, c.lastErr = false, nil
 	c.last = w.try(a)
 
-	r := &c.last
+	r := c.last
 	c.sent += r.Sends
 	c.resends += r.Resends
 	if c.recorded() {
@@ -112,8 +112,7 @@ func (c *Call) attempt(w work, pass *breaker.Pass) {
 
 // decide says, after a failure, why the call stops, or how long it waits.
 func (c *Call) decide() (wait time.Duration, stop error) {
-	r := &c.last
-	v := &r.Verdict
+	v := &c.last.Verdict
 	c.wait = v.RetryAfter
 	switch {
 	case c.ctx.Err() != nil:

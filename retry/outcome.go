@@ -120,7 +120,8 @@ func (c *Call) verdict() classify.Verdict {
 // enterOutcome tells the attempt around what this call did.
 func (c *Call) enterOutcome(failed bool) {
 	c.entered = true
-	if c.outer == nil || c.outer.ledger == nil {
+	l := c.book()
+	if l == nil {
 		return
 	}
 	e := entry{failed: failed, outcome: c.outcome}
@@ -130,12 +131,20 @@ func (c *Call) enterOutcome(failed bool) {
 	switch {
 	case c.isRequest:
 		e.write, e.trusted = !c.request.Read, c.trust() != Unsafe
-	case c.below.calls > 0:
+	case c.below != nil && c.below.calls > 0:
 		e.write, e.trusted = c.below.applied > 0, c.safety != Unsafe || !c.below.untrusted
 	default:
 		e.write, e.trusted = true, c.safety != Unsafe
 	}
-	c.outer.ledger.enter(e)
+	l.enter(e)
+}
+
+// book returns the ledger of the attempt around, or nil.
+func (c *Call) book() *ledger {
+	if c.outer == nil {
+		return nil
+	}
+	return c.outer.book()
 }
 
 // end gives back what the call still holds, whichever way it ends.
@@ -146,7 +155,7 @@ func (c *Call) end() {
 	if !c.entered && c.sent > 0 {
 		// A panic or runtime.Goexit: what the attempt did is not known, and the
 		// operation around may go on.
-		c.unknown, c.outcome, c.last = true, Unknown, Result{Failed: true, Verdict: classify.Verdict{Reason: "unknown"}}
+		c.unknown, c.outcome, c.last = true, Unknown, &Result{Failed: true, Verdict: classify.Verdict{Reason: "unknown"}}
 		c.enterOutcome(true)
 	}
 	c.giveKeyBack()

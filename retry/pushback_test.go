@@ -166,6 +166,26 @@ func TestACancelWhileADestinationIsPaused(t *testing.T) {
 	})
 }
 
+// The time of an attempt begins after the pause.
+func TestAnAttemptAfterAPauseHasItsWholeTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := pushedBack(t, retry.Policy{}, 15*time.Second)
+		start := time.Now()
+		e := failure(t, d.Do(t.Context(), retry.Unsafe, func(ctx context.Context) error {
+			assert.NoError(t, ctx.Err(), "the attempt's context")
+			end, _ := ctx.Deadline()
+			assert.Equal(t, min(10*time.Second, time.Until(start.Add(30*time.Second))), time.Until(end), "time of the attempt")
+			in, _ := retry.IntentionOf(ctx)
+			assert.Equal(t, time.Now(), in.FirstSent, "FirstSent")
+			time.Sleep(time.Second)
+			return errNo
+		}))
+		assert.Equal(t, time.Second, e.Attempts[0].Duration, "Duration")
+		assert.GreaterOrEqual(t, e.Attempts[0].Start.Sub(start), 15*time.Second, "Start")
+		assert.Equal(t, e.Attempts[0].Start, e.Intention.FirstSent, "FirstSent")
+	})
+}
+
 // A pause that begins while a call waits for its own repeat holds for that too; what it took for the repeat comes back.
 func TestAPauseMeetsACallInItsDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

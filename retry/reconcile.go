@@ -32,7 +32,7 @@ func Reconcile[T any](lookup func(context.Context, Intention) (T, error)) CallOp
 // reconcilable reports whether a lookup is there, and could tell more than is
 // known.
 func (c *Call) reconcilable(stop error) bool {
-	return c.lookup != nil && c.unknown && c.ctx.Err() == nil && stop != ErrDeadline && stop != ErrPushback &&
+	return c.hasLookup && c.unknown && c.ctx.Err() == nil && stop != ErrDeadline && stop != ErrPushback &&
 		c.last.Verdict.RetryAfter <= c.policy.MaxRetryAfter
 }
 

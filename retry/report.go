@@ -29,7 +29,10 @@ func (c *Call) Report() Report {
 }
 
 func (c *Call) intention() Intention {
-	in := c.ring.intention()
+	in := Intention{FirstSent: c.firstSent}
+	if r := c.ring.Load(); r != nil {
+		in = r.intention()
+	}
 	if c.isRequest && !c.request.Carries {
 		in.Key = ""
 	}
@@ -41,7 +44,7 @@ func (c *Call) intention() Intention {
 // made only here.
 func (c *Call) attempts() []Attempt {
 	if c.trials == nil && c.sent > 0 {
-		return []Attempt{c.record(&c.last)}
+		return []Attempt{c.record(c.last)}
 	}
 	return c.trials
 }
@@ -89,14 +92,14 @@ func (c *Call) note(r *Result) {
 // response broke after it had been handed over: the operation ran, its result
 // is lost.
 func (c *Call) BodyFailed(err error, v classify.Verdict) {
-	if c.outer != nil && c.outer.ledger != nil {
+	if l := c.book(); l != nil {
 		e := entry{failed: true, verdict: v, outcome: Applied, write: !c.request.Read, trusted: c.trust() != Unsafe}
 		if e.write {
 			e.verdict.Repeatable = e.trusted
 		} else {
 			e.verdict.Repeatable, e.outcome = true, NotApplied
 		}
-		c.outer.ledger.enter(e)
+		l.enter(e)
 	}
 	c.tell(Event{
 		Kind: EventAttempt, Attempt: max(1, len(c.trials)), Start: c.attemptStart, Duration: time.Since(c.attemptStart), Failed: true,

@@ -77,11 +77,15 @@ func (o *operation[T]) do(ctx context.Context, d *Destination, s Safety, isNil b
 	if isNil {
 		problem = errors.New("operation is nil")
 	}
-	if o.lookup != nil {
-		find, ok := o.lookup.(func(context.Context, Intention) (T, error))
+	for i := 0; o.hasLookup && i < len(opts); i++ {
+		lookup := opts[i].lookup
+		if lookup == nil {
+			continue
+		}
+		find, ok := lookup.(func(context.Context, Intention) (T, error))
 		switch {
 		case !ok:
-			problem = fmt.Errorf("the lookup given to Reconcile is a %T: allowed is one that returns a %T, as the operation does", o.lookup, o.value)
+			problem = fmt.Errorf("the lookup given to Reconcile is a %T: allowed is one that returns a %T, as the operation does", lookup, o.value)
 		case find == nil:
 			problem = errors.New("the lookup given to Reconcile is nil")
 		}
@@ -94,7 +98,10 @@ func (o *operation[T]) do(ctx context.Context, d *Destination, s Safety, isNil b
 	return o.run(o)
 }
 
-func (o *operation[T]) try(a *attempt) Result {
+// done is the result of a function that returned no error.
+var done = Result{Outcome: Applied}
+
+func (o *operation[T]) try(a *attempt) *Result {
 	if end := o.attemptEnd(o.attemptStart); !end.IsZero() {
 		var cancel context.CancelFunc
 		a.Context, cancel = context.WithDeadline(a.Context, end)
@@ -106,10 +113,16 @@ func (o *operation[T]) try(a *attempt) Result {
 	} else {
 		o.value, err = o.op(a)
 	}
-	below := a.ledger.sum()
-	o.below.add(below)
+	var below seen
+	if l := a.ledger.Load(); l != nil {
+		below = l.sum()
+		if o.below == nil {
+			o.below = &seen{}
+		}
+		o.below.add(below)
+	}
 	if err == nil {
-		return Result{Outcome: Applied}
+		return &done
 	}
 	return a.judge(err, below)
 }

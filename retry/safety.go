@@ -47,7 +47,7 @@ func (c *Call) trust() Safety {
 		return Idempotent
 	case !c.request.Carries || c.overlaps || !c.keyValid():
 		return Unsafe
-	case c.request.Safety == Keyed, c.policy.Key.Honored, c.outer != nil && c.outer.keyed, c.ring.isDeclared():
+	case c.request.Safety == Keyed, c.policy.Key.Honored, c.outer != nil && c.outer.keyed, c.keys().isDeclared():
 		return Keyed
 	}
 	return Unsafe
@@ -55,7 +55,7 @@ func (c *Call) trust() Safety {
 
 // keyValid reports whether the callee still remembers the key.
 func (c *Call) keyValid() bool {
-	first := c.ring.intention().FirstSent
+	first := c.intention().FirstSent
 	return first.IsZero() || time.Since(first) <= c.policy.Key.ValidFor
 }
 

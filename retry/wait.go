@@ -72,6 +72,7 @@ func (c *Call) sleep(d time.Duration) (stop error) {
 	err := deadline.Sleep(c.ctx, d)
 	switch {
 	case err == nil:
+		c.attemptStart = time.Now() // if the first is still to come
 		if n := len(c.trials); n > 0 {
 			c.trials[n-1].Wait += d
 		}
