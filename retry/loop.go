@@ -56,7 +56,7 @@ func (c *Call) enter() (pass breaker.Pass, stop error) {
 	switch {
 	case c.ctx.Err() != nil:
 		return pass, callerEnded(c.ctx)
-	case !c.fits(0):
+	case c.isLate():
 		return pass, ErrDeadline
 	}
 	for {
@@ -73,7 +73,7 @@ func (c *Call) enter() (pass breaker.Pass, stop error) {
 	}
 	pass, err := c.state.breaker.Allow()
 	if err != nil {
-		c.wait = refusedUntil(err)
+		c.wait = refusedUntil(err, c.now())
 	}
 	return pass, err
 }

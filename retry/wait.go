@@ -23,6 +23,20 @@ func (c *Call) fits(wait time.Duration) bool {
 	return !ok || wait < left
 }
 
+// now returns the time at which the next attempt is considered: a first one
+// begins with the call, or after the pause it met, and asks no clock again.
+func (c *Call) now() time.Time {
+	if c.sent == 0 {
+		return c.attemptStart
+	}
+	return time.Now()
+}
+
+// isLate reports whether the time is over before an attempt begins.
+func (c *Call) isLate() bool {
+	return !c.until.IsZero() && !c.now().Before(c.until) || !deadline.Fits(c.ctx, 0, 0)
+}
+
 // nextDelay returns the delay after one more failure, not earlier than the
 // callee's hint; ok is false when the user's schedule has ended.
 func (c *Call) nextDelay() (wait time.Duration, ok bool) {
