@@ -13,9 +13,10 @@ import (
 // whose. What the calls below did is known better than what the error says.
 func (a *attempt) judge(err error, below seen) *Result {
 	c := a.call
-	r := &Result{Failed: true, Err: err, Verdict: c.opts.classify(err)}
+	r := &c.inTrouble().result
+	*r = Result{Failed: true, Err: err, Verdict: c.opts.classify(err)}
 	v, worst := &r.Verdict, below.worst
-	if worst != nil && unclassified(*v) {
+	if worst != nil && (unclassified(*v) || *v == worst.verdict) { // an error that carries the verdict is about that call
 		*v, r.Outcome, r.Final = worst.verdict, worst.outcome, worst.final
 	} else {
 		r.Outcome = effect(err, *v)
