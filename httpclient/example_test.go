@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/reintento/reintento/httpclient"
@@ -52,8 +53,11 @@ func Example() {
 // A server that has charged the card may lose its answer. If it is known to
 // honour keys, the request goes out again under the same one.
 func ExampleNew() {
+	var mu sync.Mutex
 	charged := map[string]string{} // by key
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
 		key := r.Header.Get("Idempotency-Key")
 		if receipt, ok := charged[key]; ok {
 			fmt.Fprint(w, receipt)

@@ -178,51 +178,49 @@ func TestH24OneKey(t *testing.T) {
 func TestH25CallersHeader(t *testing.T) {
 	t.Parallel()
 	overConnections(t, func(t *testing.T, protocol string, reused bool) {
-		for kind, body := range payments {
-			for _, header := range []string{"", "X-Idempotency-Key", "paypal-request-id"} {
-				for _, spell := range []func(string) string{http.CanonicalHeaderKey, strings.ToLower, strings.ToUpper} {
-					name := spell(header)
-					if header == "" {
-						name = spell("Idempotency-Key")
-					}
+		var mu sync.Mutex
+		var name string // under which the caller has its key
+		var seen [][]string
+		s := newSite(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			if r.Method == "HEAD" {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			seen = append(seen, r.Header.Values(name))
+			if http.CanonicalHeaderKey(name) != "Idempotency-Key" && r.Header.Get("Idempotency-Key") != "" {
+				t.Errorf("Idempotency-Key was added beside %s", name)
+			}
+			cut(r)
+		})
+		for _, header := range []string{"Idempotency-Key", "X-Idempotency-Key", "Paypal-Request-Id"} {
+			p := steady()
+			p.Key.Header = header
+			c := &http.Client{Transport: overBase(t, p, s.base)}
+			for kind, body := range payments {
+				for _, spelling := range []string{header, strings.ToLower(header), strings.ToUpper(header)} {
 					for what, values := range map[string][]string{"a key": {"own-key"}, "nil": nil, "an empty slice": {}} {
-						var seen [][]string
-						var mu sync.Mutex
-						s := newSite(t, protocol, func(w http.ResponseWriter, r *http.Request) {
-							_, _ = io.Copy(io.Discard, r.Body)
-							if r.Method == "HEAD" {
-								return
-							}
-							mu.Lock()
-							defer mu.Unlock()
-							seen = append(seen, r.Header.Values(name))
-							if http.CanonicalHeaderKey(name) != "Idempotency-Key" && len(r.Header.Values("Idempotency-Key")) > 0 {
-								t.Errorf("Idempotency-Key was added beside %s", name)
-							}
-							cut(r)
-						})
+						mu.Lock()
+						name, seen = spelling, nil
+						mu.Unlock()
 						if reused {
 							s.warm(t)
 						}
-						p := steady()
-						p.Key.Header = header
 						req, err := http.NewRequestWithContext(t.Context(), "POST", s.URL, body())
 						require.NoError(t, err)
-						req.Header[name] = values
-						_, err = (&http.Client{Transport: overBase(t, p, s.base)}).Do(req)
+						req.Header[spelling] = values
+						_, err = c.Do(req)
 						require.Error(t, err)
-						// Both a key and none are the caller's word that it may be repeated.
-						var want [][]string
-						for range 3 {
-							want = append(want, values[:len(values):len(values)])
-						}
-						for i := range want {
-							if len(want[i]) == 0 {
-								want[i] = nil
+						// Both a key and none are the caller's word that the request
+						// may be repeated.
+						mu.Lock()
+						require.Len(t, seen, 3, "requests with %s under %s, %s", what, spelling, kind)
+						for i, got := range seen {
+							if !slices.Equal(got, values) {
+								t.Errorf("request %d with %s under %s, %s, has the values %q, want %q", i+1, what, spelling, kind, got, values)
 							}
 						}
-						mu.Lock()
-						assert.Equal(t, want, seen, "values of %s, given %s, %s", name, what, kind)
 						mu.Unlock()
 					}
 				}
@@ -393,6 +391,13 @@ func TestH27KeyStaysAtItsOrigin(t *testing.T) {
 			http.Redirect(w, r, other.URL+r.URL.Path, code)
 		}
 	})
+	// taken returns what the other origin saw since the last time.
+	taken := func() []elsewhere {
+		mu.Lock()
+		defer mu.Unlock()
+		defer func() { seen = nil }()
+		return seen
+	}
 	t.Run("clients made here", func(t *testing.T) {
 		c, err := httpclient.New(honoured(), nil)
 		require.NoError(t, err)
@@ -401,24 +406,25 @@ func TestH27KeyStaysAtItsOrigin(t *testing.T) {
 			for _, path := range []string{"/307", "/303"} {
 				resp := post(t, c, home.URL+path, h)
 				assert.Equal(t, other.URL+path, resp.Header.Get("Location"), "the caller gets the redirect, key %s", name)
-				assert.Empty(t, seen, "requests that the other origin saw")
+				assert.Empty(t, taken(), "requests that the other origin saw")
 			}
 		}
 		resp, err := c.Get(home.URL + "/read")
 		require.NoError(t, err)
 		readAll(t, resp)
 		assert.Equal(t, 200, resp.StatusCode)
-		assert.Equal(t, []elsewhere{{method: "GET"}}, seen, "a read is followed")
+		assert.Equal(t, []elsewhere{{method: "GET"}}, taken(), "a read is followed")
 	})
 	t.Run("other clients", func(t *testing.T) {
 		for name, h := range headers {
 			for _, path := range []string{"/307", "/hop", "/back", "/303"} {
-				seen, b = nil, bank{}
+				b = bank{}
 				tr := overBase(t, honoured(), fresh(t))
 				resp := post(t, &http.Client{Transport: tr}, home.URL+path, h)
 				assert.Equal(t, 200, resp.StatusCode)
-				require.NotEmpty(t, seen)
-				for _, r := range seen {
+				requests := taken()
+				require.NotEmpty(t, requests)
+				for _, r := range requests {
 					if r.method == "POST" {
 						assert.Equal(t, "amount=12", r.body)
 					}
@@ -430,13 +436,12 @@ func TestH27KeyStaysAtItsOrigin(t *testing.T) {
 				}
 			}
 			// Without its key, a write elsewhere is not repeated.
-			seen = nil
 			req, err := http.NewRequestWithContext(t.Context(), "POST", home.URL+"/cut", strings.NewReader("x"))
 			require.NoError(t, err)
 			req.Header = h.Clone()
 			_, err = (&http.Client{Transport: overBase(t, honoured(), fresh(t))}).Do(req)
 			assert.ErrorIs(t, err, retry.ErrOutcomeUnknown)
-			assert.Len(t, seen, 1)
+			assert.Len(t, taken(), 1)
 		}
 	})
 }
@@ -611,6 +616,8 @@ func TestH30KeysAreNotShared(t *testing.T) {
 	}
 	wg.Wait()
 	assert.Equal(t, http.Header{"X-Shared": {"1"}}, shared)
+	mu.Lock()
+	defer mu.Unlock()
 	all := map[string]bool{}
 	for i := range calls {
 		keys := seen[fmt.Sprintf("/%d", i)]

@@ -285,19 +285,19 @@ func TestH20AttemptTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var b bank
-		hang := true
+		var quickly atomic.Bool
 		base := inBubble(t, func(w http.ResponseWriter, r *http.Request) {
 			b.act(r)
-			if hang {
+			if !quickly.Load() {
 				<-r.Context().Done()
 			}
 		})
 		p := quick()
 		p.AttemptTimeout = time.Second
 		dial := base.DialContext
-		dials := 0
+		var dials atomic.Int64
 		base.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			if dials++; dials == 1 {
+			if dials.Add(1) == 1 {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
@@ -321,8 +321,8 @@ func TestH20AttemptTimeout(t *testing.T) {
 		assert.Equal(t, 1, effects)
 
 		// A read is repeated after both.
-		hang = false
-		dials = 0
+		quickly.Store(true)
+		dials.Store(0)
 		base.CloseIdleConnections()
 		resp, err := (&http.Client{Transport: overBase(t, p, base)}).Get("http://host.example")
 		require.NoError(t, err)
