@@ -38,9 +38,9 @@ type Call struct {
 	first   attempt // the contexts of the further ones are made when needed
 	trials  []Attempt
 	resends int
-	sched   *schedule
-	unknown bool // an attempt may have been applied
-	taken   bool // a retry is paid for and not yet sent
+	trouble *trouble // nil until an attempt has failed
+	unknown bool     // an attempt may have been applied
+	taken   bool     // a retry is paid for and not yet sent
 	last    *Result
 	lastErr error // what stands for a result that was given up
 	below   *seen // what calls below did, in all attempts of a function; nil: there were none
@@ -168,7 +168,7 @@ func (c *Call) tellSuppressed() {
 func (c *Call) nextAttempt() *attempt {
 	a := &c.first
 	if c.sent > 0 {
-		a, c.attemptStart = &attempt{}, time.Now()
+		a, c.attemptStart = c.furtherAttempt(), time.Now()
 	} else {
 		c.firstSent = c.attemptStart
 	}

@@ -2,6 +2,7 @@ package retry_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -26,8 +27,8 @@ var costs = []struct {
 	}, 0, false, 1},
 	{"success, default policy", retry.Policy{}, 0, false, 7},
 	{"two failures", retry.Policy{
-		BaseDelay: time.Microsecond, MaxDelay: time.Microsecond, Jitter: retry.NoJitter, Breaker: breaker.Settings{Disabled: true},
-	}, 2, false, 20},
+		BaseDelay: time.Microsecond, MaxDelay: time.Microsecond, Jitter: retry.NoJitter, Budget: retry.Budget{Burst: 1 << 40}, Breaker: breaker.Settings{FailureRatio: 0.99},
+	}, 2, false, 23},
 	{"open breaker", retry.Policy{Breaker: breaker.Settings{MinResults: 1, OpenFor: time.Hour, MaxOpenFor: time.Hour}}, 0, true, 3},
 }
 
@@ -50,7 +51,11 @@ func costly(t testing.TB, i int) func() {
 	if c.open {
 		require.Error(t, d.Do(ctx, retry.Unsafe, failing(errRefused).op))
 	}
-	return func() { _, _ = retry.Do(ctx, d, retry.Unsafe, op) }
+	return func() {
+		if _, err := retry.Do(ctx, d, retry.Unsafe, op); errors.Is(err, breaker.ErrOpen) != c.open || err != nil && !c.open {
+			t.Fatalf("%s: Do = %v", c.name, err)
+		}
+	}
 }
 
 func TestACallAllocatesLittle(t *testing.T) {

@@ -16,14 +16,14 @@ type schedule struct {
 	limit     time.Duration
 }
 
-func newSchedule(p *Policy) *schedule {
+func newSchedule(p *Policy) schedule {
 	if p.Backoff != nil {
 		if own := p.Backoff(); own != nil {
 			own.Reset()
-			return &schedule{own: own}
+			return schedule{own: own}
 		}
 	}
-	return &schedule{
+	return schedule{
 		normal:    exponential(p.BaseDelay, p.MaxDelay, p.Jitter),
 		throttled: exponential(p.ThrottleDelay, p.MaxDelay, p.Jitter),
 		limit:     p.MaxDelay,

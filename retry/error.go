@@ -126,10 +126,11 @@ func (e *Error) Unwrap() []error {
 	return errs
 }
 
-// Is reports whether target is ErrOutcomeUnknown and the outcome is unknown;
-// errors.Is goes on to what e wraps.
+// Is reports whether target is ErrOutcomeUnknown and the outcome is unknown, or
+// the reason for stopping; errors.Is goes on to what else e wraps. That the
+// reason is looked at here spares it, for most questions, what Unwrap makes.
 func (e *Error) Is(target error) bool {
-	return target == ErrOutcomeUnknown && e.Outcome == Unknown
+	return target == ErrOutcomeUnknown && e.Outcome == Unknown || errors.Is(e.Stop, target)
 }
 
 // Timeout reports whether time was what the call lacked: its own deadline or

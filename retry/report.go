@@ -67,7 +67,7 @@ func (c *Call) recorded() bool {
 func (c *Call) note(r *Result) {
 	if r.Failed || c.trials != nil {
 		if c.trials == nil {
-			c.trials = make([]Attempt, 0, min(c.limit, 4))
+			c.trials = c.inTrouble().records[:0]
 		}
 		c.trials = append(c.trials, c.record(r))
 	}

@@ -40,11 +40,11 @@ func (c *Call) isLate() bool {
 // nextDelay returns the delay after one more failure, not earlier than the
 // callee's hint; ok is false when the user's schedule has ended.
 func (c *Call) nextDelay() (wait time.Duration, ok bool) {
-	if c.sched == nil {
-		c.sched = newSchedule(c.policy)
+	t, v := c.inTrouble(), &c.last.Verdict
+	if !t.scheduled {
+		t.schedule, t.scheduled = newSchedule(c.policy), true
 	}
-	v := &c.last.Verdict
-	wait, ok = c.sched.next(v.Throttled)
+	wait, ok = t.schedule.next(v.Throttled)
 	return withHint(wait, v.RetryAfter, c.policy.Jitter), ok
 }
 
@@ -80,19 +80,29 @@ func (c *Call) waitOut(left, length time.Duration) (stop error) {
 // sleep waits for d, unless no attempt could follow: giving a result up and
 // telling an observer take time as well. It returns why the call stops.
 func (c *Call) sleep(d time.Duration) (stop error) {
-	if !c.fits(d) {
-		return ErrDeadline
-	}
-	err := deadline.Sleep(c.ctx, d)
 	switch {
-	case err == nil:
-		c.attemptStart = time.Now() // if the first is still to come
-		if n := len(c.trials); n > 0 {
-			c.trials[n-1].Wait += d
-		}
-		return nil
 	case c.ctx.Err() != nil:
 		return callerEnded(c.ctx)
+	case !c.fits(d):
+		return ErrDeadline
 	}
-	return ErrDeadline
+	if d > 0 {
+		t := c.inTrouble()
+		if t.timer == nil {
+			t.timer = time.NewTimer(d)
+		} else {
+			t.timer.Reset(d)
+		}
+		select {
+		case <-t.timer.C:
+		case <-c.ctx.Done():
+			t.timer.Stop()
+			return callerEnded(c.ctx)
+		}
+	}
+	c.attemptStart = time.Now() // if the first is still to come
+	if n := len(c.trials); n > 0 {
+		c.trials[n-1].Wait += d
+	}
+	return nil
 }
