@@ -79,6 +79,12 @@ func TestAnExchangeEndsInAResultOrAnError(t *testing.T) {
 		assert.Equal(t, 100*time.Millisecond, r.Attempts[0].Wait, "Wait")
 		assert.Equal(t, 200, r.Attempts[1].Status, "Status")
 
+		hint := response(classify.Retryable, 503, retry.NotApplied)
+		hint.Verdict.RetryAfter = 2 * time.Second
+		call, err = to(t, steady).Exchange(t.Context(), reading(hint))
+		require.NoError(t, err, "Exchange")
+		assert.Zero(t, call.Report().RetryAfter, "RetryAfter once it has been waited for")
+
 		// A success at once has a record too.
 		call, err = to(t, steady).Exchange(t.Context(), reading())
 		require.NoError(t, err, "Exchange")
@@ -319,6 +325,7 @@ func TestAFinalAnswerSpeaksForTheWholeIntention(t *testing.T) {
 	}
 }
 
+// B52: key minted inside the RoundTripper changes on a redirect hop, and the server sees two intentions.
 // Its 307/308 hops continue key, deadline and stickiness (attempts count anew).
 func TestAHopGoesOnWithKeyDeadlineAndOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

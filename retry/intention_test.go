@@ -114,6 +114,8 @@ func TestAnIntentionWithoutKeyInsideAnAttemptDerivesOne(t *testing.T) {
 	})
 }
 
+// B136: key derived from volatile fields: hashing the whole payload includes timestamps, so a retry of the same intent has
+// another key. Random once and stored, or derived from what the caller names.
 func TestNamedPartsHaveTheSameKeyInEachAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var keys [][]string

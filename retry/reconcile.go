@@ -47,7 +47,6 @@ func (c *Call) reconcile(w work, stop error) (applied bool, _ error) {
 	if err := c.sleep(wait); err != nil {
 		return false, err
 	}
-	c.wait = 0 // it has been waited for
 	err := c.lookUp(w)
 	switch {
 	case err == nil:

@@ -23,6 +23,8 @@ func (repeatable) Verdict() classify.Verdict {
 	return classify.Verdict{Reason: "closed", Repeatable: true}
 }
 
+// B141: write without key repeated after a timeout: network errors and 5xx are retried whatever the method. Only
+// idempotent methods or keyed writes are repeated after an ambiguous failure.
 func TestWhatIsRepeatedByClassAndSafety(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

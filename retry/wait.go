@@ -100,6 +100,7 @@ func (c *Call) sleep(d time.Duration) (stop error) {
 			return callerEnded(c.ctx)
 		}
 	}
+	c.wait = 0                  // it has been waited for
 	c.attemptStart = time.Now() // if the first is still to come
 	if n := len(c.trials); n > 0 {
 		c.trials[n-1].Wait += d
