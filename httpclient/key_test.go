@@ -199,30 +199,37 @@ func TestH25CallersHeader(t *testing.T) {
 			p.Key.Header = header
 			c := &http.Client{Transport: overBase(t, p, s.base)}
 			for kind, body := range payments {
-				for _, spelling := range []string{header, strings.ToLower(header), strings.ToUpper(header)} {
-					for what, values := range map[string][]string{"a key": {"own-key"}, "nil": nil, "an empty slice": {}} {
-						mu.Lock()
-						name, seen = spelling, nil
-						mu.Unlock()
-						if reused {
-							s.warm(t)
-						}
-						req, err := http.NewRequestWithContext(t.Context(), "POST", s.URL, body())
-						require.NoError(t, err)
-						req.Header[spelling] = values
-						_, err = c.Do(req)
-						require.Error(t, err)
-						// Both a key and none are the caller's word that the request
-						// may be repeated.
-						mu.Lock()
-						require.Len(t, seen, 3, "requests with %s under %s, %s", what, spelling, kind)
-						for i, got := range seen {
-							if !slices.Equal(got, values) {
-								t.Errorf("request %d with %s under %s, %s, has the values %q, want %q", i+1, what, spelling, kind, got, values)
-							}
-						}
-						mu.Unlock()
+				for _, row := range []struct {
+					spelling string
+					values   []string
+				}{
+					{header, []string{"own-key"}},
+					{strings.ToLower(header), []string{"own-key"}},
+					{strings.ToUpper(header), []string{"own-key"}},
+					{header, nil},
+					{strings.ToLower(header), []string{}},
+				} {
+					mu.Lock()
+					name, seen = row.spelling, nil
+					mu.Unlock()
+					if reused {
+						s.warm(t)
 					}
+					req, err := http.NewRequestWithContext(t.Context(), "POST", s.URL, body())
+					require.NoError(t, err)
+					req.Header[row.spelling] = row.values
+					_, err = c.Do(req)
+					require.Error(t, err)
+					// Both a key and none are the caller's word that the request may
+					// be repeated.
+					mu.Lock()
+					require.Len(t, seen, 3, "requests with %q under %s, %s", row.values, row.spelling, kind)
+					for i, got := range seen {
+						if !slices.Equal(got, row.values) {
+							t.Errorf("request %d with %q under %s, %s, has the values %q", i+1, row.values, row.spelling, kind, got)
+						}
+					}
+					mu.Unlock()
 				}
 			}
 		}
