@@ -85,10 +85,11 @@ func warm(t testing.TB, base *http.Transport, url string, n int) {
 
 // dying serves connections that live until they are used again: n requests for
 // /warm are answered together, any other is read whole and its connection is
-// ended.
-func dying(t testing.TB, n int, end func(net.Conn)) (base *http.Transport, url string, requests *atomic.Int64) {
+// ended. requests counts these when all connections have ended.
+func dying(t testing.TB, n int, end func(net.Conn)) (base *http.Transport, url string, requests func() int) {
 	t.Helper()
-	requests = new(atomic.Int64)
+	var count atomic.Int64
+	var live sync.WaitGroup
 	var waiting sync.WaitGroup
 	waiting.Add(n)
 	p := &onePeer{answer: func(c net.Conn, req *http.Request, _ int) bool {
@@ -98,15 +99,29 @@ func dying(t testing.TB, n int, end func(net.Conn)) (base *http.Transport, url s
 			_, err := io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 			return err == nil
 		}
-		requests.Add(1)
+		count.Add(1)
 		end(c)
 		return false
 	}}
-	url = "http://" + serve(t, p.serve)
+	url = "http://" + serve(t, func(c net.Conn, n int) {
+		defer live.Done()
+		p.serve(c, n)
+	})
 	base = fresh(t)
 	base.MaxIdleConnsPerHost = n
+	base.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		if err == nil {
+			live.Add(1)
+		}
+		return c, err
+	}
 	warm(t, base, url, n)
-	return base, url, requests
+	return base, url, func() int {
+		base.CloseIdleConnections()
+		live.Wait()
+		return int(count.Load())
+	}
 }
 
 func closes(c net.Conn) { c.Close() }
@@ -148,7 +163,7 @@ func TestH31(t *testing.T) {
 					e, ok := errors.AsType[*retry.Error](err)
 					require.Truef(t, ok, "RoundTrip = %v, want a *retry.Error", err)
 					assert.ErrorIs(t, err, retry.ErrAttempts)
-					assert.EqualValues(t, attempts, requests.Load(), "requests at the server")
+					assert.Equal(t, attempts, requests(), "requests at the server")
 					assert.Equal(t, attempts, sends(e.Attempts), "sends that the error tells of")
 				})
 			}
@@ -167,7 +182,7 @@ func TestH31OfAnUntrustedKey(t *testing.T) {
 		_, err := overBase(t, quick(), base).RoundTrip(call(t, t.Context(), "POST", url, body))
 		assert.ErrorIs(t, err, retry.ErrOutcomeUnknown)
 		assert.ErrorIs(t, err, io.EOF)
-		assert.EqualValues(t, 1, requests.Load(), "requests at the server")
+		assert.Equal(t, 1, requests(), "requests at the server")
 	}
 }
 
@@ -228,6 +243,40 @@ func TestH33OneStream(t *testing.T) {
 			require.NotErrorIs(t, err, context.Canceled)
 		}
 	}
+}
+
+// On HTTP/1 net/http may still write on a connection that it has taken, whatever
+// the context says: it is closed before that can happen.
+func TestH33ClosesWhatIsTaken(t *testing.T) {
+	t.Parallel()
+	p := quick()
+	p.MaxAttempts = 1
+	_, err := overBase(t, p, roundTrip(func(req *http.Request) (*http.Response, error) {
+		trace := httptrace.ContextClientTrace(req.Context())
+		trace.GetConn("peer:443")
+		for n := range 2 {
+			c, other := net.Pipe()
+			defer other.Close()
+			trace.GotConn(httptrace.GotConnInfo{Conn: c, Reused: true})
+			trace.WroteHeaders()
+			go drain(other)
+			_, err := c.Write([]byte("GET / HTTP/1.1\r\n"))
+			if n == 0 {
+				assert.NoError(t, err, "write on the first connection")
+			} else {
+				assert.ErrorIs(t, err, io.ErrClosedPipe, "write on the second connection")
+				assert.Error(t, req.Context().Err(), "context of the attempt")
+			}
+		}
+		return nil, context.Cause(req.Context())
+	})).RoundTrip(call(t, t.Context(), "GET", "https://peer/", ""))
+	e, ok := errors.AsType[*retry.Error](err)
+	require.Truef(t, ok, "RoundTrip = %v, want a *retry.Error", err)
+	assert.Equal(t, classify.Ambiguous, e.Attempts[0].Verdict.Class)
+	assert.Equal(t, "closed", e.Attempts[0].Verdict.Reason)
+	assert.Equal(t, 2, e.Attempts[0].Connections)
+	assert.Zero(t, e.Attempts[0].Resends)
+	assert.NotErrorIs(t, err, context.Canceled)
 }
 
 // An interim answer is no answer: what breaks after a 103 is not sent again.

@@ -1,6 +1,7 @@
 package httpclient_test
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -91,7 +92,9 @@ func TestH45(t *testing.T) {
 				here, there := net.Pipe()
 				go func() {
 					defer there.Close()
-					go drain(there)
+					if _, err := http.ReadRequest(bufio.NewReader(there)); err != nil {
+						return
+					}
 					for _, b := range []byte("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 1000)) {
 						if _, err := there.Write([]byte{b}); err != nil {
 							return

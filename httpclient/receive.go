@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/reintento/reintento/deadline"
 	"github.com/reintento/reintento/retry"
@@ -43,38 +44,50 @@ func parameter(s, name string) (int, bool) {
 	return int(n), err == nil && n > 0
 }
 
-// Receive puts what a caller announced into the request's context: its attempt
-// mark, so that layers below do not repeat what the caller repeats; the time it
-// has left, as the context's deadline; and its key, from which the keys of
-// calls below derive, so that they are the same in each of its attempts. A
-// request whose time is up is answered 503 without next being called.
+// Receive returns a [Receiver] in front of next.
+func Receive(next http.Handler) http.Handler { return &Receiver{Next: next} }
+
+// Receiver is a handler that puts what a caller announced into the request's
+// context: its attempt mark, so that layers below do not repeat what the caller
+// repeats; the time it has left, as the context's deadline; and its key, from
+// which the keys of calls below derive, so that they are the same in each of its
+// attempts. A request whose time is up is answered 503 without Next being
+// called, and counted.
 //
-// These headers steer the server: Receive belongs only behind callers that are
-// trusted. Values that cannot be read count as absent.
-func Receive(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx := r.Context()
-		if s := r.Header.Get(deadline.Header); s != "" {
-			if left, err := deadline.Parse(s); err == nil {
-				if left <= 0 {
-					http.Error(w, "deadline exceeded: the caller has no time left", http.StatusServiceUnavailable)
-					return
-				}
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeoutCause(ctx, left, errCallersTime)
-				defer cancel()
-			}
+// These headers steer the server: a Receiver belongs only behind callers that
+// are trusted. Values that cannot be read count as absent.
+type Receiver struct {
+	Next http.Handler // may not be nil
+
+	refused atomic.Int64
+}
+
+// Refused returns how many requests were not handed on because their caller had
+// no time left.
+func (r *Receiver) Refused() int64 { return r.refused.Load() }
+
+// ServeHTTP implements [http.Handler].
+func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	ctx := req.Context()
+	if left, err := deadline.Parse(req.Header.Get(deadline.Header)); err == nil {
+		if left <= 0 {
+			r.refused.Add(1)
+			http.Error(w, "deadline exceeded: the caller has no time left", http.StatusServiceUnavailable)
+			return
 		}
-		if key := unquoted(r.Header.Get("Idempotency-Key")); retry.CheckKey(key) == nil {
-			ctx = retry.WithReceivedKey(ctx, key)
-		}
-		if n, limit, err := parseMark(r.Header.Get(AttemptHeader)); err == nil {
-			marked, done := retry.WithMark(ctx, n, limit)
-			defer done()
-			ctx = marked
-		}
-		next.ServeHTTP(w, r.WithContext(ctx))
-	})
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, left, errCallersTime)
+		defer cancel()
+	}
+	if key := unquoted(req.Header.Get("Idempotency-Key")); retry.CheckKey(key) == nil {
+		ctx = retry.WithReceivedKey(ctx, key)
+	}
+	if n, limit, err := parseMark(req.Header.Get(AttemptHeader)); err == nil {
+		marked, done := retry.WithMark(ctx, n, limit)
+		defer done()
+		ctx = marked
+	}
+	r.Next.ServeHTTP(w, req.WithContext(ctx))
 }
 
 // unquoted returns a key without the quotes of retry.StructuredString.

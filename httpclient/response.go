@@ -130,19 +130,32 @@ func (b *responseBody) broken(err error) error {
 	if _, inside := retry.CallOf(ctx); inside && ctx.Err() != nil && retry.AttemptOf(ctx) == 0 {
 		return fmt.Errorf("httpclient: the body was read after its attempt had ended: read it inside the operation given to retry.Do: %w", err)
 	}
-	if x.ctx.Err() != nil || errors.Is(err, http.ErrBodyReadAfterClose) {
-		return err
+	if x.ctx.Err() != nil || classify.Error(err).Class == classify.Permanent {
+		return err // the caller's own doing: it has gone, or it reads a body that it has closed
 	}
 	if x.transport.BodyIdleTimeout > 0 && errors.Is(err, context.Canceled) {
 		err = errBodyIdle
 	}
+	v := classify.Verdict{Class: classify.Ambiguous, Origin: classify.Remote, Reason: "body", Repeatable: x.safety != retry.Unsafe}
 	b.once.Do(func() {
-		v := classify.Verdict{Class: classify.Ambiguous, Origin: classify.Remote, Reason: "body", Repeatable: x.safety != retry.Unsafe}
 		defer b.release()
 		b.call.BodyFailed(err, v)
 	})
-	return err
+	if retry.AttemptOf(ctx) == 0 {
+		return err
+	}
+	return &bodyError{err, v}
 }
+
+// bodyError tells the layer around what a lost body means, which the error by
+// itself does not: the same one could come from anywhere.
+type bodyError struct {
+	error
+	verdict classify.Verdict
+}
+
+func (e *bodyError) Unwrap() error             { return e.error }
+func (e *bodyError) Verdict() classify.Verdict { return e.verdict }
 
 func (b *responseBody) Close() error {
 	err := b.ReadCloser.Close()
