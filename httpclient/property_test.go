@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -88,7 +89,8 @@ type tally struct {
 type trial struct {
 	seed    uint64
 	rand    *rand.Rand // before the calls run only
-	http2   bool
+	tls     bool
+	http2   bool // over TLS
 	honored bool // the server honours keys, and the client knows
 	warm    int  // connections that are there before the calls
 	policy  retry.Policy
@@ -113,8 +115,8 @@ type trialCall struct {
 	patience time.Duration
 	fates    []fate // of the requests, in order
 
-	marks   []int       // the attempts that the base was asked for
-	seen    map[int]int // requests by attempt
+	marks   []int       // of the attempts, in order
+	seen    map[int]int // requests by mark
 	keys    []string
 	effects int
 	spoiled [][]byte // bodies accepted that are not the caller's
@@ -175,12 +177,14 @@ type connPlan struct {
 func newTrial(seed uint64, ca *authority, cert tls.Certificate) *trial {
 	r := rand.New(rand.NewPCG(seed, 0))
 	c := &trial{
-		seed: seed, rand: r, http2: r.IntN(2) == 0, honored: r.IntN(2) == 0, warm: r.IntN(3),
+		seed: seed, rand: r, tls: r.IntN(3) > 0, honored: r.IntN(2) == 0, warm: r.IntN(3),
 		ca: ca, cert: cert, store: map[string]int{}, over: make(chan struct{}),
 	}
+	c.http2 = c.tls && r.IntN(2) == 0
 	c.policy = quick()
 	c.policy.MaxAttempts = 1 + r.IntN(4)
 	c.policy.AttemptTimeout = 50 * time.Millisecond
+	c.policy.Announce = true
 	c.policy.PrivatePushback = true
 	c.policy.Budget.Disabled = true
 	c.policy.Breaker.Disabled = true
@@ -224,7 +228,11 @@ func (c *trial) newFate() fate {
 		_, _ = fmt.Sscanf(from[c.rand.IntN(len(from))], "%d", &f.status)
 		return f
 	}
-	switch kind := fateKind(c.rand.IntN(int(early) + 1)); kind {
+	kind := fateKind(c.rand.IntN(int(early) + 1))
+	if c.rand.IntN(3) == 0 { // what tempts a client to repeat what was done
+		kind = []fateKind{doesAndCut, doesAndFails, doesAndWaits}[c.rand.IntN(3)]
+	}
+	switch kind {
 	case refuses:
 		f := fate{kind: kind}
 		code, header, _ := strings.Cut(refusals[c.rand.IntN(len(refusals))], " ")
@@ -246,7 +254,7 @@ func (c *trial) newPlan() connPlan {
 	r := c.rand
 	p := connPlan{reads: -1, writes: -1, reset: r.IntN(2) == 0, stall: r.IntN(4) == 0, idle: r.IntN(4) == 0}
 	reach := 600
-	if c.http2 {
+	if c.tls {
 		reach = 3000
 	}
 	switch r.IntN(4) {
@@ -270,27 +278,31 @@ func (c *trial) run(t *testing.T, sum *tally) {
 	}
 	server := &http.Server{Handler: c, TLSConfig: &tls.Config{Certificates: []tls.Certificate{c.cert}}}
 	base := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: c.ca.pool}, ForceAttemptHTTP2: c.http2}
-	url := "http://" + l.Addr().String()
+	base.Proxy = c.note // which sees each request on HTTP/1, and changes nothing
+	target := "http://" + l.Addr().String()
 	var serving sync.WaitGroup
 	serving.Go(func() {
-		if c.http2 {
+		if c.tls {
 			_ = server.ServeTLS(faultyListener{l, c}, "", "")
 		} else {
 			_ = server.Serve(faultyListener{l, c})
 		}
 	})
-	if c.http2 {
-		url = "https" + strings.TrimPrefix(url, "http")
+	if c.tls {
+		target = "https" + strings.TrimPrefix(target, "http")
 	}
-	c.warmUp(t, base, url)
+	c.warmUp(t, base, target)
 	c.arm()
 
-	tr := overBase(t, c.policy, numbered{base, c})
+	tr := overBase(t, c.policy, base)
+	if c.http2 {
+		tr.Base = noting{base, c}
+	}
 	tr.BodyIdleTimeout = c.policy.AttemptTimeout
 	told := make([]verdictOf, len(c.calls))
 	var calling sync.WaitGroup
 	for i, k := range c.calls {
-		calling.Go(func() { told[i] = c.call(t, tr, k, fmt.Sprintf("%s/%d", url, i)) })
+		calling.Go(func() { told[i] = c.call(t, tr, k, fmt.Sprintf("%s/%d", target, i)) })
 	}
 	calling.Wait()
 	close(c.over)
@@ -310,24 +322,28 @@ func (c *trial) run(t *testing.T, sum *tally) {
 	}
 }
 
-// numbered tells the server which attempt a request is of. The mark is higher
-// where net/http sent something again, which counts as an attempt.
-type numbered struct {
+// note keeps the marks of a call's attempts in order. The report counts attempts;
+// marks are higher where net/http sent something again, which counts as one.
+func (c *trial) note(req *http.Request) (*url.URL, error) {
+	if k := c.callOf(req); k != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if mark := retry.AttemptOf(req.Context()); !slices.Contains(k.marks, mark) {
+			k.marks = append(k.marks, mark)
+		}
+	}
+	return nil, nil
+}
+
+// noting is a base that notes the marks on HTTP/2, where nothing else sees the
+// requests. Over TLS the transport tells what it speaks all the same.
+type noting struct {
 	http.RoundTripper
 	*trial
 }
 
-const attemptHeader = "Test-Attempt"
-
-func (n numbered) RoundTrip(req *http.Request) (*http.Response, error) {
-	k := n.trial.callOf(req)
-	mark := retry.AttemptOf(req.Context())
-	n.mu.Lock()
-	if len(k.marks) == 0 || k.marks[len(k.marks)-1] != mark {
-		k.marks = append(k.marks, mark)
-	}
-	req.Header.Set(attemptHeader, fmt.Sprint(len(k.marks)))
-	n.mu.Unlock()
+func (n noting) RoundTrip(req *http.Request) (*http.Response, error) {
+	_, _ = n.note(req)
 	return n.RoundTripper.RoundTrip(req)
 }
 
@@ -412,13 +428,13 @@ func (c *trial) compare(t *testing.T, k *trialCall, told verdictOf, sum *tally) 
 	r := told.report
 	wrong := func(format string, args ...any) {
 		t.Helper()
-		t.Errorf("%v: %s with body kind %d: %s\nrequests by attempt %v, effects %d, outcome %v, error %v\nattempts %+v",
+		t.Errorf("%v: %s with body kind %d: %s\nrequests by mark %v, effects %d, outcome %v, error %v\nattempts %+v",
 			c, k.method, k.kind, fmt.Sprintf(format, args...), k.seen, k.effects, r.Outcome, told.err, r.Attempts)
 	}
 	total := 0
 	for n, requests := range k.seen {
 		total += requests
-		if n > len(r.Attempts) && len(r.Attempts) > 0 {
+		if i := slices.Index(k.marks, n); i < 0 || i >= len(r.Attempts) {
 			wrong("attempt %d is not in the report", n)
 		}
 		if requests > 1 && k.write() {
@@ -431,7 +447,7 @@ func (c *trial) compare(t *testing.T, k *trialCall, told verdictOf, sum *tally) 
 	for _, a := range r.Attempts {
 		if a.Failed && a.Err != nil && a.Verdict.Class == classify.Retryable {
 			sum.notSent.Add(1)
-			if k.seen[a.Number] > 0 {
+			if i := a.Number - 1; i < len(k.marks) && k.seen[k.marks[i]] > 0 {
 				wrong("attempt %d is said not to have been sent", a.Number)
 			}
 		}
@@ -491,7 +507,7 @@ func (c *trial) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, answerText)
 		return
 	}
-	_, _ = fmt.Sscan(r.Header.Get(attemptHeader), &attempt)
+	_, _ = fmt.Sscanf(r.Header.Get(httpclient.AttemptHeader), "n=%d", &attempt)
 	key := r.Header.Get("Idempotency-Key")
 
 	c.mu.Lock()
