@@ -149,14 +149,14 @@ func (b *requestBody) supersede() {
 }
 
 // next returns the reader of the next attempt, nil for no body.
-func (b *requestBody) next(progress func()) (io.ReadCloser, error) {
+func (b *requestBody) next(l *limit) (io.ReadCloser, error) {
 	if !b.present {
 		return http.NoBody, nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.attempts++
-	a := &attemptBody{body: b, progress: progress}
+	a := &attemptBody{body: b, limit: l}
 	switch {
 	case b.getBody != nil && b.attempts > 1:
 		a.reader, a.closer = b.ready, b.ready
@@ -243,10 +243,10 @@ func (b *requestBody) failed(err error) {
 
 // attemptBody is the body as one attempt reads it.
 type attemptBody struct {
-	body     *requestBody
-	reader   io.Reader
-	closer   io.Closer // nil: the caller's body
-	progress func()
+	body   *requestBody
+	reader io.Reader
+	closer io.Closer // nil: the caller's body
+	limit  *limit    // started anew by progress
 
 	mu      sync.Mutex
 	reading bool
@@ -279,7 +279,7 @@ func (a *attemptBody) Read(p []byte) (int, error) {
 	}
 	a.mu.Unlock()
 	if n > 0 {
-		a.progress()
+		a.limit.progress()
 	}
 	if err != nil && err != io.EOF && !closed && !errors.Is(err, errSuperseded) {
 		a.body.failed(err)

@@ -35,6 +35,15 @@ type exchange struct {
 	safety   retry.Safety            // of the last attempt
 	repeated map[int]bool            // statuses that are repeated once only
 	call     *retry.Call
+
+	// What the first send and the response handed over need is part of the
+	// exchange: most calls need no more. A later send has its own, for hooks
+	// and the base may hold on to these.
+	sends    int
+	dest     retry.Destination
+	first    watcher
+	firstOut http.Request
+	handed   responseBody
 }
 
 // errNothing is what a base that breaks its contract is told by.
@@ -95,7 +104,11 @@ func stale(r retry.Result, t classify.Trace) bool {
 
 // send hands the request to the base once.
 func (x *exchange) send(ctx context.Context, t retry.Try) (retry.Result, classify.Trace) {
-	w := &watcher{cancel: x.cancel, http2: mayHideHTTP2(x.transport.base(), x.request)}
+	w := &x.first
+	if x.sends++; x.sends > 1 {
+		w = &watcher{}
+	}
+	w.cancel, w.http2 = x.cancel, mayHideHTTP2(x.transport.base(), x.request)
 	w.read = isRead(x.method) && !x.body.present
 	if w.read && x.read {
 		w.spare = max(0, min(1, t.Spare))
@@ -190,13 +203,17 @@ func (x *exchange) failed(r *retry.Result, err error, trace classify.Trace) {
 // the headers of this layer. Nothing that the caller holds is shared but what
 // nobody writes to.
 func (x *exchange) outgoing(ctx context.Context, t retry.Try) (*http.Request, error) {
-	out := x.request.WithContext(ctx)
+	out := &x.firstOut
+	if x.sends > 1 {
+		out = new(http.Request)
+	}
+	*out = *x.request.WithContext(ctx)
 	out.Header = x.request.Header.Clone()
 	out.Cancel = nil // the context stands for it
 	// Without GetBody net/http never sends a request with a body again by
 	// itself, and its error and proof come back whole.
 	out.GetBody = nil
-	body, err := x.body.next(x.limit.progress)
+	body, err := x.body.next(&x.limit)
 	if err != nil {
 		return nil, err
 	}

@@ -53,7 +53,9 @@ type Transport struct {
 	// be nil.
 	Layer *retry.Layer
 	// Base makes the attempts. It is the place for what must be fresh in each
-	// of them: signers, token sources, tracing. Nil means
+	// of them: signers, token sources, tracing. In an attempt it may send one
+	// more request of its own after an answer, such as one with a new token
+	// after a 401. Nil means
 	// http.DefaultTransport, as it is at the time of the call. If Base closes
 	// idle connections, so does Transport.
 	Base http.RoundTripper
@@ -74,8 +76,9 @@ type Transport struct {
 const defaultReplayBuffer = 64 << 10
 
 // clientTimeoutMargin is how much earlier than an http.Client with Timeout a
-// call ends, and half of the time if there is little: once its time is over, the
-// client turns our error into text.
+// call ends: once its time is over, the client turns our error into text. On a
+// machine so busy that a timer is late by more, the error says no more than that
+// time was up; a deadline in the context or the policy has no such limit.
 const clientTimeoutMargin = 5 * time.Millisecond
 
 // RoundTrip sends req until an answer is final, and returns the last response
@@ -98,7 +101,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			x.abandon()
 		}
 	}()
-	call, err := t.Layer.To(x.destination()).Exchange(x.ctx, x)
+	x.dest = *t.Layer.To(x.destination())
+	call, err := x.dest.Exchange(x.ctx, x)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package httpclient_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/hmac"
@@ -724,4 +725,26 @@ func TestNothingLeaksOfRepeats(t *testing.T) {
 	}
 	assert.EqualValues(t, 300, requests.Load(), "requests")
 	assert.EqualValues(t, 1, dialed.Load(), "connections dialed")
+}
+
+// A server that sends 1xx responses without end cannot hold a call: net/http
+// leaves their number to a hook where there is one.
+func TestInterimResponsesAreBounded(t *testing.T) {
+	t.Parallel()
+	url := "http://" + serve(t, func(c net.Conn, _ int) {
+		if _, err := http.ReadRequest(bufio.NewReader(c)); err != nil {
+			return
+		}
+		for {
+			if _, err := io.WriteString(c, "HTTP/1.1 102 Processing\r\n\r\n"); err != nil {
+				return
+			}
+		}
+	})
+	p := quick()
+	p.AttemptTimeout, p.Deadline = retry.NoLimit, retry.NoLimit
+	client := &http.Client{Transport: overBase(t, p, fresh(t))}
+	_, err := client.Post(url, "text/plain", strings.NewReader("x"))
+	assert.ErrorContains(t, err, "interim responses")
+	assert.ErrorIs(t, err, retry.ErrOutcomeUnknown, "a server that never answers may have acted")
 }

@@ -75,7 +75,8 @@ func (x *exchange) handOver(call *retry.Call) *http.Response {
 	resp := x.response
 	x.response = nil
 	x.body.last()
-	b := &responseBody{ReadCloser: resp.Body, exchange: x, call: call}
+	b := &x.handed
+	b.ReadCloser, b.exchange, b.call = resp.Body, x, call
 	switch w := resp.Body.(type) {
 	case io.Writer: // 101: the connection itself
 		resp.Body = &upgradedBody{responseBody: b, Writer: w}

@@ -3,6 +3,7 @@ package httpclient
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
@@ -20,21 +21,22 @@ type watcher struct {
 	spare  int  // how often it may do so
 	http2  bool // HTTP/2 is spoken without TLS, where a connection does not tell
 
-	mu      sync.Mutex
-	trace   classify.Trace
-	waiting bool // what was seen of a response was an interim one
-	another bool // the base has sent a request of its own after an answer
-	cut     int  // connections on which the request was kept from being sent again
+	hooks    httptrace.ClientTrace
+	mu       sync.Mutex
+	trace    classify.Trace
+	interims int  // 1xx seen: what was seen of a response was no answer
+	another  bool // the base has sent a request of its own after an answer
+	cut      int  // connections on which the request was kept from being sent again
 }
 
 func (w *watcher) watch(ctx context.Context) context.Context {
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GetConn:              w.getConn,
-		GotConn:              w.gotConn,
-		WroteHeaders:         w.wroteHeaders,
-		GotFirstResponseByte: w.firstByte,
-		Got1xxResponse:       w.interim,
-	})
+	w.hooks = httptrace.ClientTrace{GetConn: w.getConn, GotConn: w.gotConn, WroteHeaders: w.wroteHeaders}
+	if w.spare == 0 {
+		// Nothing may be sent again: only an answer tells the base's own next
+		// request from that.
+		w.hooks.GotFirstResponseByte, w.hooks.Got1xxResponse = w.firstByte, w.interim
+	}
+	return httptrace.WithClientTrace(ctx, &w.hooks)
 }
 
 func (w *watcher) getConn(string) {
@@ -60,7 +62,7 @@ func (w *watcher) gotConn(info httptrace.GotConnInfo) {
 	if !second || w.trace.WroteHeaders <= w.spare || !old && !w.read {
 		return
 	}
-	if w.trace.FirstByte && !w.waiting && !w.another {
+	if w.trace.FirstByte && w.interims == 0 && !w.another {
 		// What was answered has ended. The next request is the base's own, such
 		// as one with a new token after a 401: one of these may follow.
 		w.another = true
@@ -85,14 +87,22 @@ func (w *watcher) firstByte() {
 	w.trace.FirstByte = true
 }
 
+// maxInterims is how many 1xx responses one request may have. Where a hook sees
+// them net/http leaves the bound to it.
+const maxInterims = 100
+
 // interim sees a 1xx: nothing is answered by it, and a request that fails after
 // it can be sent again below.
 func (w *watcher) interim(int, textproto.MIMEHeader) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.waiting = true
+	if w.interims++; w.interims > maxInterims {
+		return errInterims
+	}
 	return nil
 }
+
+var errInterims = errors.New("httpclient: more than 100 interim responses (1xx) to one request")
 
 // facts returns what is known now, and on how many connections the request was
 // sent, as far as they are seen.
