@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -276,7 +277,10 @@ func (c *trial) run(t *testing.T, sum *tally) {
 		t.Errorf("%v: %v", c, err)
 		return
 	}
-	server := &http.Server{Handler: c, TLSConfig: &tls.Config{Certificates: []tls.Certificate{c.cert}}}
+	server := &http.Server{
+		Handler: c, TLSConfig: &tls.Config{Certificates: []tls.Certificate{c.cert}},
+		ErrorLog: log.New(io.Discard, "", 0), // of what is done to it on purpose
+	}
 	base := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: c.ca.pool}, ForceAttemptHTTP2: c.http2}
 	base.Proxy = c.note // which sees each request on HTTP/1, and changes nothing
 	target := "http://" + l.Addr().String()
