@@ -60,7 +60,7 @@ func (b *bucket) put(tokens float64) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.tokens = min(b.tokens+tokens, b.burst)
+	b.tokens += tokens // fill sees to it that it is not too full
 }
 
 // left reports how many retries the bucket holds.
@@ -74,7 +74,8 @@ func (b *bucket) left() float64 {
 // full reports whether nothing is missing, or nothing is counted.
 func (b *bucket) full() bool { return b.disabled || b.left() >= b.burst }
 
-// fill puts in what the time since the last fill is worth. b.mu is held.
+// fill puts in what the time since the last fill is worth, and lets out what the
+// bucket does not hold. b.mu is held.
 func (b *bucket) fill() {
 	now := time.Now()
 	b.tokens = min(b.tokens+max(0, now.Sub(b.filled).Seconds())*b.perSecond, b.burst)

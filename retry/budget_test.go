@@ -81,6 +81,26 @@ func TestTheArithmeticOfTheBudget(t *testing.T) {
 		assert.InDelta(t, 4, d.Snapshot().Budget, 1e-9, "never above Burst")
 	})
 
+	synctest.Test(t, func(t *testing.T) { // ten tenths are one
+		d := to(t, bucket(retry.Budget{Burst: 1, Ratio: 0.1, PerSecond: 1e-15}, 3))
+		require.ErrorIs(t, do(t, d, errRefused, errRefused, errRefused), retry.ErrBudget, "Do")
+		for range 10 {
+			require.NoError(t, do(t, d))
+		}
+		assert.NoError(t, do(t, d, errRefused), "Do after ten successes at once")
+	})
+
+	synctest.Test(t, func(t *testing.T) { // under a layer that repeats, only its first attempt earns
+		d := to(t, bucket(retry.Budget{Burst: 4, PerSecond: 1e-12}, 5))
+		require.Error(t, do(t, d, errRefused, errRefused, errRefused, errRefused, errRefused))
+		for n, want := range []float64{0.2, 0.2, 0.2} {
+			ctx, done := retry.WithMark(t.Context(), n+1, 3)
+			require.NoError(t, d.Do(ctx, retry.Unsafe, failing().op))
+			done()
+			assert.InDelta(t, want, d.Snapshot().Budget, 1e-9, "budget after attempt %d of the layer above", n+1)
+		}
+	})
+
 	synctest.Test(t, func(t *testing.T) { // time
 		d := to(t, bucket(retry.Budget{}, 11))
 		require.Error(t, d.Do(t.Context(), retry.Idempotent, always(errRefused).op))

@@ -106,9 +106,14 @@ func TestAnIntentionWithoutKeyInsideAnAttemptDerivesOne(t *testing.T) {
 		var keys []string
 		s := failing(errRefused)
 		require.NoError(t, to(t, steady).Do(t.Context(), retry.Unsafe, func(ctx context.Context) error {
-			keys = append(keys, retry.Key(ctx), retry.Key(retry.WithIntention(ctx, retry.Intention{Operation: "mail"})))
+			part := retry.WithIntention(ctx, retry.Intention{Operation: "mail"})
+			in, _ := retry.IntentionOf(part)
+			assert.Equal(t, "mail", in.Operation, "operation of the part")
+			in, _ = retry.IntentionOf(retry.SubKey(ctx, "part"))
+			assert.Equal(t, "charge", in.Operation, "operation of a part that has no name of its own")
+			keys = append(keys, retry.Key(ctx), retry.Key(part))
 			return s.op(ctx)
-		}), "Do")
+		}, retry.Named("charge")), "Do")
 		assert.Equal(t, keys[:2], keys[2:], "keys of the second attempt")
 		assert.NotEqual(t, keys[0], keys[1], "key of the part")
 	})

@@ -96,7 +96,6 @@ func (c *Call) attempt(w work, pass *breaker.Pass) {
 	}
 	if r.Failed && r.Err != nil && c.ctx.Err() != nil {
 		r.Verdict.Origin, r.Verdict.Reason = classify.Caller, "canceled"
-		r.Well = false
 	}
 	result := breaker.Success
 	if r.Failed {

@@ -190,6 +190,37 @@ func TestAReceivedMarkSuppresses(t *testing.T) {
 	})
 }
 
+// A layer that could not even begin says that nothing was sent.
+func TestALateCallBelowIsHandedUpAsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, done := retry.WithMark(late{t.Context()}, 1, 3)
+		defer done()
+		err := failure(t, to(t, steady).Do(ctx, retry.Idempotent, failing().op))
+		assert.ErrorIs(t, err, retry.ErrDeadline, "Do")
+		assert.Equal(t, classify.Verdict{Class: classify.Retryable, Origin: classify.Local, Reason: "timeout"}, err.Verdict(), "Verdict")
+	})
+}
+
+// The worst failed call of an attempt stands in for an error that says nothing itself.
+func TestTheWorstCallBelowStandsInForAnUnclassifiedError(t *testing.T) {
+	for name, results := range map[string][]retry.Result{"worst last": {refused, cut}, "worst first": {cut, refused}} {
+		synctest.Test(t, func(t *testing.T) {
+			d, calls := to(t, retry.Policy{MaxAttempts: 1, Breaker: breaker.Settings{Disabled: true}}), 0
+			err := failure(t, to(t, steady).Do(t.Context(), retry.Unsafe, func(ctx context.Context) error {
+				calls++
+				for _, r := range results {
+					_, err := d.Exchange(ctx, writing(r))
+					require.Error(t, err, "Exchange")
+				}
+				return errors.New("it did not work")
+			}))
+			assert.Equal(t, 1, calls, "%s: calls", name)
+			assert.ErrorIs(t, err, retry.ErrOutcomeUnknown, name)
+			assert.Equal(t, "closed", err.Attempts[0].Verdict.Reason, "%s: reason", name)
+		})
+	}
+}
+
 // What the innermost layer was refused by reaches the outermost: an open breaker, a pause.
 func TestARefusalReachesTheOutermostLayer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

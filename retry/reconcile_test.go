@@ -126,6 +126,25 @@ func TestALookupHasTheDelayBeforeItAndNoMark(t *testing.T) {
 	})
 }
 
+func TestALookupInsideAnAttemptHasItsOwnLayer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lookups := 0
+		require.NoError(t, to(t, steady).Do(t.Context(), retry.Unsafe, func(ctx context.Context) error {
+			return to(t, steady).Do(ctx, retry.Unsafe, failing(errCut).op, retry.Reconcile(func(ctx context.Context, _ retry.Intention) (none struct{}, _ error) {
+				assert.Zero(t, retry.AttemptOf(ctx), "AttemptOf")
+				assert.Empty(t, retry.Key(ctx), "Key")
+				return none, to(t, steady).Do(ctx, retry.Unsafe, func(context.Context) error {
+					if lookups++; lookups < 3 {
+						return errRefused
+					}
+					return nil
+				})
+			}))
+		}), "Do")
+		assert.Equal(t, 3, lookups, "attempts of the lookup, which repeats by itself")
+	})
+}
+
 func TestALookupThatCannotRunInTimeIsNotRun(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

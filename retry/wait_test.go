@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -137,6 +138,28 @@ func TestACancelDuringAWaitReturnsAtOnce(t *testing.T) {
 		assert.Equal(t, retry.NotApplied, err.Outcome, "outcome")
 		assert.Equal(t, 20*time.Second, err.RetryAfter, "RetryAfter")
 		assert.Equal(t, 10.0, d.Snapshot().Budget, "what was taken for a retry that was never sent")
+	})
+}
+
+// B107: 10 000 calls with 1 h wait, cancelled at once: nothing is left of them when the bubble ends.
+func TestManyCancelledWaitsLeaveNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		d := to(t, retry.Policy{Deadline: retry.NoLimit, MaxRetryAfter: time.Hour, Budget: retry.Budget{Disabled: true}, Breaker: breaker.Settings{Disabled: true}})
+		var wg sync.WaitGroup
+		for range 10_000 {
+			wg.Go(func() {
+				if err := d.Do(ctx, retry.Unsafe, failing(classify.After(time.Hour, errRefused)).op); !errors.Is(err, context.Canceled) {
+					t.Errorf("Do = %v, want context.Canceled", err)
+				}
+			})
+		}
+		synctest.Wait()
+		start := time.Now()
+		cancel()
+		wg.Wait()
+		assert.Zero(t, time.Since(start), "the calls ended after")
+		assert.Zero(t, d.Snapshot().Calls, "calls under way")
 	})
 }
 
