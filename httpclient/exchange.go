@@ -40,6 +40,7 @@ type exchange struct {
 	// exchange: most calls need no more. A later send has its own, for hooks
 	// and the base may hold on to these.
 	sends    int
+	passage  retry.Passage
 	dest     retry.Destination
 	first    watcher
 	firstOut http.Request
@@ -209,6 +210,7 @@ func (x *exchange) outgoing(ctx context.Context, t retry.Try) (*http.Request, er
 	}
 	*out = *x.request.WithContext(ctx)
 	out.Header = x.request.Header.Clone()
+	//lint:ignore SA1019 http.Client with Timeout sets it, too
 	out.Cancel = nil // the context stands for it
 	// Without GetBody net/http never sends a request with a body again by
 	// itself, and its error and proof come back whole.

@@ -224,9 +224,7 @@ func TestH47(t *testing.T) {
 	well := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer well.Close()
 	base := fresh(t)
-	p := quick()
-	p.Deadline = 200 * time.Millisecond
-	rt := overBase(t, p, base)
+	rt := overBase(t, quick(), base)
 	reused := func() bool {
 		var got httptrace.GotConnInfo
 		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { got = i }})
@@ -236,6 +234,7 @@ func TestH47(t *testing.T) {
 		return got.Reused
 	}
 	require.False(t, reused(), "the first connection is new")
+	read := make(chan struct{}) // by the peer that gives no answer
 	for _, c := range []struct {
 		name string
 		peer func(net.Conn, int)
@@ -245,13 +244,22 @@ func TestH47(t *testing.T) {
 		{"malformed", (&onePeer{answer: says("HTTP/1.1 2\r\n\r\n")}).serve},
 		{"503", (&onePeer{answer: says("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n")}).serve},
 		{"421", (&onePeer{answer: says("HTTP/1.1 421 No\r\nContent-Length: 0\r\n\r\n")}).serve},
-		{"no answer", func(c net.Conn, _ int) { drain(c) }},
+		{"no answer", (&onePeer{answer: func(c net.Conn, _ *http.Request, _ int) bool {
+			read <- struct{}{}
+			drain(c)
+			return false
+		}}).serve},
 	} {
 		for _, method := range []string{"GET", "POST"} {
-			resp, err := rt.RoundTrip(call(t, t.Context(), method, "http://"+serve(t, c.peer), ""))
+			ctx, cancel := context.WithCancel(t.Context())
+			if c.name == "no answer" {
+				go func() { <-read; cancel() }()
+			}
+			resp, err := rt.RoundTrip(call(t, ctx, method, "http://"+serve(t, c.peer), ""))
 			if err == nil {
 				resp.Body.Close()
 			}
+			cancel()
 			assert.Truef(t, reused(), "the other host's connection is reused after %q, %s", c.name, method)
 		}
 	}

@@ -102,7 +102,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}()
 	x.dest = *t.Layer.To(x.destination())
-	call, err := x.dest.Exchange(x.ctx, x)
+	call, err := x.passage.Exchange(x.ctx, &x.dest, x)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +147,9 @@ func (x *exchange) open() error {
 	}
 	x.ctx = req.Context()
 	x.body.init(req, t)
+	//lint:ignore SA1019 http.Client with Timeout sets it, too
 	if req.Cancel != nil {
+		//lint:ignore SA1019 http.Client with Timeout sets it, too
 		x.watch(req.Cancel)
 	}
 	return nil
@@ -165,6 +167,7 @@ func (x *exchange) Describe(policy *retry.Policy) retry.Request {
 		r.Safety = s
 		r.Read = r.Read && s != retry.Unsafe
 	}
+	//lint:ignore SA1019 http.Client with Timeout sets it, too
 	if d, ok := x.ctx.Deadline(); ok && req.Cancel != nil {
 		r.Until = d.Add(-min(clientTimeoutMargin, time.Until(d)/2))
 	}
@@ -201,7 +204,9 @@ func (x *exchange) Describe(policy *retry.Policy) retry.Request {
 		r.Carries = slices.Contains(policy.Key.Methods, x.method) || r.Safety == retry.Keyed && !r.Read
 	}
 	if r.Carries {
-		r.Target = target(x.method, req)
+		if retry.Within(x.ctx) {
+			r.Target = target(x.method, req)
+		}
 	}
 	return r
 }

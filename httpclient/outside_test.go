@@ -624,6 +624,7 @@ func TestNothingLeaks(t *testing.T) {
 			stop := make(chan struct{})
 			go func() { <-hung; close(stop) }()
 			req := call(t, t.Context(), "GET", s.URL+"/hang", "")
+			//lint:ignore SA1019 http.Client with Timeout sets it, too
 			req.Cancel = stop
 			leave(rt.RoundTrip(req))
 		},
@@ -732,9 +733,11 @@ func TestNothingLeaksOfRepeats(t *testing.T) {
 func TestInterimResponsesAreBounded(t *testing.T) {
 	t.Parallel()
 	url := "http://" + serve(t, func(c net.Conn, _ int) {
-		if _, err := http.ReadRequest(bufio.NewReader(c)); err != nil {
+		req, err := http.ReadRequest(bufio.NewReader(c))
+		if err != nil {
 			return
 		}
+		drain(req.Body)
 		for {
 			if _, err := io.WriteString(c, "HTTP/1.1 102 Processing\r\n\r\n"); err != nil {
 				return

@@ -547,6 +547,7 @@ func TestH40(t *testing.T) {
 					defer cancel()
 					req := call(t, ctx, "GET", "http://peer/", "")
 					if canceler {
+						//lint:ignore SA1019 http.Client with Timeout sets it, too
 						req.Cancel = make(chan struct{})
 					}
 					resp, err := rt.RoundTrip(req)
@@ -768,6 +769,7 @@ func TestH44(t *testing.T) {
 				p.BaseDelay = 20 * time.Second
 				stop := make(chan struct{})
 				req := call(t, t.Context(), "GET", "http://peer/", "")
+				//lint:ignore SA1019 http.Client with Timeout sets it, too
 				req.Cancel = stop
 				if c.before {
 					close(stop)
@@ -792,6 +794,7 @@ func TestH44(t *testing.T) {
 			})
 			stop := make(chan struct{})
 			req := call(t, t.Context(), "GET", "http://peer/", "")
+			//lint:ignore SA1019 http.Client with Timeout sets it, too
 			req.Cancel = stop
 			resp, err := overBase(t, quick(), base).RoundTrip(req)
 			require.NoError(t, err)
