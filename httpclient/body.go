@@ -37,6 +37,7 @@ type requestBody struct {
 	finished bool          // no further attempt opens it
 	cut      bool          // it was closed under a read that did not return
 	ready    io.ReadCloser // opened by reopen, not yet taken; the loop's alone
+	first    attemptBody
 	current  *attemptBody
 	failure  error // of the caller's own reader
 	attempts int
@@ -156,7 +157,11 @@ func (b *requestBody) next(l *limit) (io.ReadCloser, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.attempts++
-	a := &attemptBody{body: b, limit: l}
+	a := &b.first
+	if b.attempts > 1 {
+		a = &attemptBody{}
+	}
+	a.body, a.limit = b, l
 	switch {
 	case b.getBody != nil && b.attempts > 1:
 		a.reader, a.closer = b.ready, b.ready

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -34,6 +35,7 @@ type exchange struct {
 	cancel   context.CancelCauseFunc // ends the last attempt
 	safety   retry.Safety            // of the last attempt
 	repeated map[int]bool            // statuses that are repeated once only
+	avoid    net.Conn                // what the last response asks not to be repeated on
 	call     *retry.Call
 
 	// What the first send and the response handed over need is part of the
@@ -109,7 +111,7 @@ func (x *exchange) send(ctx context.Context, t retry.Try) (retry.Result, classif
 	if x.sends++; x.sends > 1 {
 		w = &watcher{}
 	}
-	w.cancel, w.http2 = x.cancel, mayHideHTTP2(x.transport.base(), x.request)
+	w.cancel, w.avoid, w.http2 = x.cancel, x.avoid, mayHideHTTP2(x.transport.base(), x.request)
 	w.read = isRead(x.method) && !x.body.present
 	if w.read && x.read {
 		w.spare = max(0, min(1, t.Spare))
@@ -152,7 +154,16 @@ func (x *exchange) send(ctx context.Context, t retry.Try) (retry.Result, classif
 	}
 	x.response = resp
 	x.answered(&r, resp, received, t)
+	if x.avoid = nil; anotherConnection(resp.StatusCode) {
+		x.avoid = w.connection()
+	}
 	return r, trace
+}
+
+// anotherConnection reports whether what was answered so is repeated on another
+// connection (RFC 9110 sections 15.5.9 and 15.5.20).
+func anotherConnection(status int) bool {
+	return status == http.StatusRequestTimeout || status == http.StatusMisdirectedRequest
 }
 
 // meant returns the error that tells what happened, where the one that the base

@@ -59,7 +59,7 @@ type Result struct {
 // Request describes to the loop what an exchange is about.
 type Request struct {
 	Operation string // for logs, metrics and errors
-	Target    string // method and target: what makes two writes equal
+	Target    string // method and target: what makes two writes equal; see Within
 	Read      bool   // it changes nothing
 	Safety    Safety // what is declared; Unsafe with a key becomes Keyed where the key is trusted
 	Carries   bool   // it carries a key
@@ -76,8 +76,18 @@ type Request struct {
 // the result: a success, or a response that is final whatever it says. The
 // returned call tells the rest; it is not nil, whatever the error.
 func (d *Destination) Exchange(ctx context.Context, x Exchange) (*Call, error) {
-	e := &exchange{x: x}
-	if x == nil {
+	return new(Passage).Exchange(ctx, d, x)
+}
+
+// Passage is the way of one exchange through the loop. A transport that wants to
+// save an allocation makes it a part of what implements [Exchange]. The zero
+// value is ready, for one call.
+type Passage struct{ exchange exchange }
+
+// Exchange does what [Destination.Exchange] does.
+func (p *Passage) Exchange(ctx context.Context, d *Destination, x Exchange) (*Call, error) {
+	e := &p.exchange
+	if e.x = x; x == nil {
 		e.request, e.dest = &noRequest, &nowhere
 		return &e.Call, e.refused(errors.New("exchange is nil"))
 	}
@@ -86,6 +96,10 @@ func (d *Destination) Exchange(ctx context.Context, x Exchange) (*Call, error) {
 	}
 	return &e.Call, e.run(e)
 }
+
+// Within reports whether ctx belongs to an intention: to an attempt, or to
+// [WithIntention]. Elsewhere nobody asks for [Request].Target.
+func Within(ctx context.Context) bool { return ctx.Value(ringKey) != nil }
 
 // CallOf returns the call whose attempt ctx was made for, even after its end;
 // ok is false elsewhere.
