@@ -222,8 +222,8 @@ func TestEveryFieldChangesWhatHappens(t *testing.T) {
 
 // fields returns the names of the fields of a struct, those of structs in it with their path.
 func fields(typ reflect.Type, prefix string) (names []string) {
-	for i := range typ.NumField() {
-		if f := typ.Field(i); f.Type.Kind() == reflect.Struct {
+	for f := range typ.Fields() {
+		if f.Type.Kind() == reflect.Struct {
 			names = append(names, fields(f.Type, prefix+f.Name+".")...)
 		} else {
 			names = append(names, prefix+f.Name)
