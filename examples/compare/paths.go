@@ -34,8 +34,8 @@ func paths() []path {
 		{name: "retry.Do, open breaker, whole policy", against: "gobreaker", most: 4, allocs: 3, contenders: refusedCalls},
 		{name: "RoundTrip GET over a stub", against: "hand-made", most: 0.8, allocs: 13, base: "the stub", contenders: stubbedGets},
 		{name: "RoundTrip keyed POST 1 KiB over a stub", against: "hand-made", most: 0.95, allocs: 20, base: "the stub", contenders: stubbedPosts},
-		{name: "loopback keep-alive GET", against: "net/http", most: 1.08, allocs: notLookedAt, base: "net/http", rounds: 4, contenders: loopbackGets},
-		{name: "loopback keep-alive POST 1 KiB", against: "net/http", most: 1.15, allocs: notLookedAt, base: "net/http", rounds: 4, contenders: loopbackPosts},
+		{name: "loopback keep-alive GET", against: "net/http", most: 1.08, allocs: notLookedAt, base: "net/http", rounds: 3, contenders: loopbackGets},
+		{name: "loopback keep-alive POST 1 KiB", against: "net/http", most: 1.15, allocs: notLookedAt, base: "net/http", rounds: 3, contenders: loopbackPosts},
 		{name: "one destination, 8 goroutines a core", against: "1 a core", most: 1.5, allocs: notLookedAt, contenders: parallelCalls},
 	}
 }
