@@ -231,10 +231,11 @@ func spellings(h http.Header, canonical string) (names, values []string) {
 	return names, values
 }
 
-// isRead reports whether a method only reads (RFC 9110 section 9.2.1; QUERY).
+// isRead reports whether a method only reads (RFC 9110 section 9.2.1; QUERY). An
+// empty one is GET.
 func isRead(method string) bool {
 	switch method {
-	case "GET", "HEAD", "OPTIONS", "TRACE", "QUERY":
+	case "", "GET", "HEAD", "OPTIONS", "TRACE", "QUERY":
 		return true
 	}
 	return false

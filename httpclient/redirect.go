@@ -1,7 +1,6 @@
 package httpclient
 
 import (
-	"errors"
 	"net/http"
 
 	"github.com/reintento/reintento/retry"
@@ -42,15 +41,21 @@ func leftOrigin(req *http.Request) bool {
 // is sent to another origin: its caller gets the redirect.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) >= 10 {
-		return errors.New("stopped after 10 redirects")
+		return tooManyRedirects{write: !isRead(via[0].Method)}
 	}
 	last := via[len(via)-1]
-	method := last.Method
-	if method == "" {
-		method = http.MethodGet
-	}
-	if !isRead(method) && origin(last) != origin(req) {
+	if !isRead(last.Method) && origin(last) != origin(req) {
 		return http.ErrUseLastResponse
 	}
 	return nil
+}
+
+// tooManyRedirects ends a chain of redirects. If a write began it, nobody knows
+// what became of that.
+type tooManyRedirects struct{ write bool }
+
+func (tooManyRedirects) Error() string { return "stopped after 10 redirects" }
+
+func (e tooManyRedirects) Is(target error) bool {
+	return e.write && target == retry.ErrOutcomeUnknown
 }

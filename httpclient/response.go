@@ -25,10 +25,7 @@ const (
 // response as an error.
 func drain(resp *http.Response, call *retry.Call, within time.Duration, cancel context.CancelCauseFunc) *StatusError {
 	e := statusError(resp, call)
-	switch resp.StatusCode {
-	case http.StatusRequestTimeout, http.StatusMisdirectedRequest:
-		// The repeat needs another connection: an undrained one is closed.
-	default:
+	if !anotherConnection(resp.StatusCode) { // an undrained one is closed
 		e.Body, e.Truncated = readSome(resp.Body, within, cancel)
 	}
 	resp.Body.Close()

@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
+	"reflect"
 	"sync"
 
 	"github.com/reintento/reintento/classify"
@@ -20,6 +22,10 @@ type watcher struct {
 	read   bool // a read without body, which net/http sends again on its own
 	spare  int  // how often it may do so
 	http2  bool // HTTP/2 is spoken without TLS, where a connection does not tell
+
+	avoid   net.Conn // the answer before this send asked for another than this one
+	avoided bool     // the connection obtained last was that one
+	conn    net.Conn // obtained last
 
 	hooks    httptrace.ClientTrace
 	mu       sync.Mutex
@@ -59,6 +65,13 @@ func (w *watcher) gotConn(info httptrace.GotConnInfo) {
 	w.trace.GotConn++
 	w.trace.Reused = info.Reused
 	w.trace.HTTP2 = w.http2 || negotiatedHTTP2(info)
+	w.conn = info.Conn
+	if w.avoided = !w.trace.HTTP2 && same(info.Conn, w.avoid); w.avoided {
+		// It is ours alone, and nothing of the request is on it yet: closing it
+		// keeps that so. What follows is the failure of a kept connection.
+		info.Conn.Close()
+		return
+	}
 	if !second || w.trace.WroteHeaders <= w.spare || !old && !w.read {
 		return
 	}
@@ -78,7 +91,9 @@ func (w *watcher) gotConn(info httptrace.GotConnInfo) {
 func (w *watcher) wroteHeaders() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.trace.WroteHeaders++
+	if !w.avoided { // else to a buffer that leads nowhere
+		w.trace.WroteHeaders++
+	}
 }
 
 func (w *watcher) firstByte() {
@@ -110,6 +125,22 @@ func (w *watcher) facts() (t classify.Trace, sent int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.trace, w.trace.GotConn - w.cut
+}
+
+// connection returns the connection that an answer came on, nil on HTTP/2.
+func (w *watcher) connection() net.Conn {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.trace.HTTP2 {
+		return nil
+	}
+	return w.conn
+}
+
+// same reports whether two connections are one. Those of a caller's own type
+// need not be comparable.
+func same(a, b net.Conn) bool {
+	return b != nil && reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
 }
 
 func negotiatedHTTP2(info httptrace.GotConnInfo) bool {
