@@ -279,3 +279,21 @@ func TestH48PermanentInsideDo(t *testing.T) {
 		})
 	}
 }
+
+// H48: outside of retry.Do, too, nobody knows what became of the write that a
+// chain of redirects began with.
+func TestH48TooManyRedirects(t *testing.T) {
+	t.Parallel()
+	for _, o := range operations {
+		t.Run(o.name, func(t *testing.T) {
+			t.Parallel()
+			f := answered(says("HTTP/1.1 302 Found\r\nLocation: /again\r\nContent-Length: 0\r\n\r\n"))(t)
+			client, err := httpclient.New(o.policy(), nil)
+			require.NoError(t, err)
+			_, err = client.Do(o.request(t, t.Context(), f.url))
+			assert.ErrorContains(t, err, "stopped after 10 redirects")
+			assert.Equal(t, !o.read(), errors.Is(err, retry.ErrOutcomeUnknown), "Is(%v, ErrOutcomeUnknown)", err)
+			assert.Len(t, f.seen, 10, "requests that the peer read")
+		})
+	}
+}

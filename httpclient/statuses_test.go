@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -394,4 +395,55 @@ func newServer(t *testing.T, http2 bool, h http.Handler) *httptest.Server {
 	}
 	t.Cleanup(s.Close)
 	return s
+}
+
+// H48: 421: "HTTP/1: that connection is closed first". 408 as well: the server
+// gives the connection up (RFC 9110 section 15.5.9). A response without body is
+// back among the kept connections before anybody can close it.
+func TestH48AnotherConnection(t *testing.T) {
+	t.Parallel()
+	for _, https := range []bool{false, true} {
+		for _, code := range []int{408, 421} {
+			for _, size := range []int{0, 10} {
+				for _, o := range append(slices.Clone(operations), operation{"K without body", http.MethodPost, "", true, retry.Keyed}) {
+					if code == 408 && o.safety == retry.Unsafe {
+						continue // it is not repeated
+					}
+					t.Run(fmt.Sprintf("%d with %d bytes, https %v/%s", code, size, https, o.name), func(t *testing.T) {
+						t.Parallel()
+						var mu sync.Mutex
+						var from []string
+						s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+							_, _ = io.Copy(io.Discard, r.Body)
+							mu.Lock()
+							defer mu.Unlock()
+							if from = append(from, r.RemoteAddr); len(from) == 2 {
+								w.WriteHeader(code)
+								_, _ = io.WriteString(w, strings.Repeat("x", size))
+							}
+						}))
+						if https {
+							s.StartTLS()
+						} else {
+							s.Start()
+						}
+						defer s.Close()
+						p := o.policy()
+						p.MaxAttempts = 2
+						tr := overBase(t, p, s.Client().Transport)
+						for range 2 { // the second one on a kept connection
+							resp, err := tr.RoundTrip(o.request(t, t.Context(), s.URL))
+							require.NoError(t, err)
+							resp.Body.Close()
+							require.Equal(t, 200, resp.StatusCode)
+						}
+						if assert.Len(t, from, 3, "requests") {
+							assert.Equal(t, from[0], from[1], "the kept connection")
+							assert.NotEqual(t, from[1], from[2], "the connection of the repeat")
+						}
+					})
+				}
+			}
+		}
+	}
 }
