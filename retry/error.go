@@ -175,7 +175,7 @@ func (e *ended) Unwrap() []error { return []error{e.err, e.cause} }
 // refusedUntil returns how long after now a breaker that refused can be asked
 // again; 0 if that depends on its probes.
 func refusedUntil(err error, now time.Time) time.Duration {
-	if open, ok := errors.AsType[*breaker.OpenError](err); ok && !open.RetryAt.IsZero() {
+	if open, ok := err.(*breaker.OpenError); ok && !open.RetryAt.IsZero() {
 		return max(0, open.RetryAt.Sub(now))
 	}
 	return 0

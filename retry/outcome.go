@@ -1,7 +1,6 @@
 package retry
 
 import (
-	"errors"
 	"time"
 
 	"github.com/reintento/reintento/breaker"
@@ -93,11 +92,12 @@ func (c *Call) verdict() classify.Verdict {
 	if c.sent == 0 { // only time can have stopped that
 		v = classify.Verdict{Class: classify.Retryable, Origin: classify.Local, Reason: "timeout"}
 	}
+	open, refused := c.stop.(*breaker.OpenError)
 	switch {
 	case c.ctx.Err() != nil:
 		v.Origin, v.Reason = classify.Caller, "canceled"
-	case errors.Is(c.stop, breaker.ErrOpen):
-		v = classify.Error(c.stop)
+	case refused:
+		v = open.Verdict()
 		v.RetryAfter = c.wait
 	case c.sent == 0 && c.stop == ErrPushback:
 		v = classify.Verdict{Class: classify.Retryable, Origin: classify.Local, Reason: "pushback", RetryAfter: c.wait, Throttled: true}
