@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -106,6 +107,7 @@ func TestMedian(t *testing.T) {
 		values []float64
 		want   float64
 	}{
+		{nil, 0},
 		{[]float64{3}, 3},
 		{[]float64{9, 1, 2}, 2},
 		{[]float64{4, 1, 100, 2}, 3},
@@ -136,12 +138,42 @@ func TestContendersTakeTurns(t *testing.T) {
 	})
 }
 
+func TestLongCallsAreTimedOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var order strings.Builder
+		taking := func(name string, d time.Duration) contender {
+			return contender{name, func(n int) error {
+				fmt.Fprint(&order, name, n)
+				time.Sleep(time.Duration(n) * d)
+				return nil
+			}}
+		}
+		got, err := oneByOne(t.Context(), []contender{taking("a", time.Millisecond), taking("b", 2*time.Millisecond)}, 1, 2*time.Millisecond)
+		if err != nil || got[0].nanoseconds != 1e6 || got[1].nanoseconds != 2e6 {
+			t.Errorf("oneByOne = %v, %v, want 1e6 and 2e6 ns", got, err)
+		}
+		if want := "a1a2" + "a40b40" + "a1b1" + "b1a1"; order.String() != want {
+			t.Errorf("the order was %q, want %q: calibrated, allocations, two rounds", &order, want)
+		}
+	})
+}
+
 func TestContenderThatFailsIsNamed(t *testing.T) {
 	bad := contender{"bad", func(int) error { return io.ErrUnexpectedEOF }}
-	_, err := interleaved(t.Context(), []contender{bad}, 1, time.Millisecond)
-	if !errors.Is(err, io.ErrUnexpectedEOF) || err.Error() != "bad: unexpected EOF" {
-		t.Errorf("interleaved with a contender that fails = %v, want its name and error", err)
-	}
+	good := contender{"good", func(n int) error {
+		time.Sleep(time.Duration(n) * time.Millisecond)
+		return nil
+	}}
+	synctest.Test(t, func(t *testing.T) {
+		for name, measured := range map[string]func(context.Context, []contender, int, time.Duration) ([]figures, error){
+			"interleaved": interleaved, "oneByOne": oneByOne,
+		} {
+			_, err := measured(t.Context(), []contender{good, bad}, 1, time.Millisecond)
+			if !errors.Is(err, io.ErrUnexpectedEOF) || err.Error() != "bad: unexpected EOF" {
+				t.Errorf("%s with a contender that fails = %v, want its name and error", name, err)
+			}
+		}
+	})
 }
 
 func TestMeasuringEndsWithItsContext(t *testing.T) {

@@ -32,26 +32,62 @@ func interleaved(ctx context.Context, contenders []contender, rounds int, atLeas
 		sizes[i] = n
 	}
 	times, allocs := make([][]float64, len(contenders)), make([][]float64, len(contenders))
+	err := inTurns(ctx, contenders, rounds, func(i int) error {
+		elapsed, mallocs, err := once(contenders[i], sizes[i])
+		times[i] = append(times[i], float64(elapsed)/float64(sizes[i]))
+		allocs[i] = append(allocs[i], float64(mallocs)/float64(sizes[i]))
+		return err
+	})
+	return medians(times, allocs), err
+}
+
+// oneByOne measures calls that are long enough to be timed each: nothing is then
+// spread over a round. It takes as many as would fill the rounds.
+func oneByOne(ctx context.Context, contenders []contender, rounds int, atLeast time.Duration) ([]figures, error) {
+	n, err := calibrate(contenders[0], atLeast)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", contenders[0].name, err)
+	}
+	times, allocs := make([][]float64, len(contenders)), make([][]float64, len(contenders))
+	for i, c := range contenders {
+		many := 20 * n // what pools fill anew after a collection is spread over these
+		_, mallocs, err := once(c, many)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.name, err)
+		}
+		allocs[i] = append(allocs[i], float64(mallocs)/float64(many))
+	}
+	err = inTurns(ctx, contenders, n*rounds, func(i int) error {
+		start := time.Now()
+		err := contenders[i].calls(1)
+		times[i] = append(times[i], float64(time.Since(start)))
+		return err
+	})
+	return medians(times, allocs), err
+}
+
+// inTurns lets each contender have its turn in every round.
+func inTurns(ctx context.Context, contenders []contender, rounds int, turn func(i int) error) error {
 	for round := range rounds {
-		for turn := range contenders {
-			i := (round + turn) % len(contenders)
+		for k := range contenders {
+			i := (round + k) % len(contenders)
 			if err := ctx.Err(); err != nil {
-				return nil, err
+				return err
 			}
-			elapsed, mallocs, err := once(contenders[i], sizes[i])
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", contenders[i].name, err)
+			if err := turn(i); err != nil {
+				return fmt.Errorf("%s: %w", contenders[i].name, err)
 			}
-			n := float64(sizes[i])
-			times[i] = append(times[i], float64(elapsed)/n)
-			allocs[i] = append(allocs[i], float64(mallocs)/n)
 		}
 	}
-	all := make([]figures, len(contenders))
-	for i := range contenders {
+	return nil
+}
+
+func medians(times, allocs [][]float64) []figures {
+	all := make([]figures, len(times))
+	for i := range all {
 		all[i] = figures{nanoseconds: median(times[i]), allocs: median(allocs[i])}
 	}
-	return all, nil
+	return all
 }
 
 // calibrate finds how many calls take at least so long, and warms up by it.
@@ -79,8 +115,11 @@ func once(c contender, n int) (elapsed time.Duration, mallocs uint64, err error)
 	return elapsed, after.Mallocs - before.Mallocs, err
 }
 
-// median requires that there is a value. It sorts them.
+// median sorts the values. It is 0 if there are none.
 func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
 	slices.Sort(values)
 	half := len(values) / 2
 	if len(values)%2 == 1 {

@@ -15,7 +15,7 @@ type path struct {
 	most    float64 // how much of its time the SDK may take
 	allocs  float64 // how many allocations a call may make; negative: not looked at
 	base    string  // the contender whose allocations do not count; empty: none
-	rounds  int     // how many times the usual number of rounds, where the bound is narrow
+	long    bool    // whether one call is long enough to be timed by itself
 
 	// contenders returns all of them, the SDK first, and what stops them.
 	contenders func(ctx context.Context) (all []contender, stop func(), err error)
@@ -34,8 +34,8 @@ func paths() []path {
 		{name: "retry.Do, open breaker, whole policy", against: "gobreaker", most: 4, allocs: 3, contenders: refusedCalls},
 		{name: "RoundTrip GET over a stub", against: "hand-made", most: 0.8, allocs: 13, base: "the stub", contenders: stubbedGets},
 		{name: "RoundTrip keyed POST 1 KiB over a stub", against: "hand-made", most: 0.95, allocs: 20, base: "the stub", contenders: stubbedPosts},
-		{name: "loopback keep-alive GET", against: "net/http", most: 1.08, allocs: notLookedAt, base: "net/http", rounds: 3, contenders: loopbackGets},
-		{name: "loopback keep-alive POST 1 KiB", against: "net/http", most: 1.15, allocs: notLookedAt, base: "net/http", rounds: 3, contenders: loopbackPosts},
+		{name: "loopback keep-alive GET", against: "net/http", most: 1.08, allocs: notLookedAt, base: "net/http", long: true, contenders: loopbackGets},
+		{name: "loopback keep-alive POST 1 KiB", against: "net/http", most: 1.15, allocs: notLookedAt, base: "net/http", long: true, contenders: loopbackPosts},
 		{name: "one destination, 8 goroutines a core", against: "1 a core", most: 1.5, allocs: notLookedAt, contenders: parallelCalls},
 	}
 }
@@ -61,7 +61,11 @@ func (p path) measure(ctx context.Context, o options, t *table) error {
 		return err
 	}
 	defer stop()
-	got, err := interleaved(ctx, all, o.rounds*max(1, p.rounds), o.time)
+	measured := interleaved
+	if p.long {
+		measured = oneByOne
+	}
+	got, err := measured(ctx, all, o.rounds, o.time)
 	if err != nil {
 		return err
 	}
@@ -94,7 +98,7 @@ func (p path) alone(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	for range o.rounds * max(1, p.rounds) {
+	for range o.rounds {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
