@@ -2,7 +2,11 @@ package retry_test
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"os"
+	"os/exec"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -125,6 +129,26 @@ func TestTwoCallsWaitDifferently(t *testing.T) {
 			assert.NotEqual(t, a, b, "waits of two calls with jitter %v", jitter)
 		}
 	})
+}
+
+// B80: same jitter in every process: a fixed seed makes clients move in step. Two processes: their sequences must differ.
+func TestTwoProcessesWaitDifferently(t *testing.T) {
+	const name = "RETRY_TEST_PRINTS_ITS_WAITS"
+	if os.Getenv(name) != "" {
+		synctest.Test(t, func(t *testing.T) { fmt.Println(waits(t, endless(6), errRefused)) })
+		return
+	}
+	said := map[string]bool{}
+	for range 2 {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+		cmd.Env = append(os.Environ(), name+"=1")
+		out, err := cmd.Output()
+		require.NoError(t, err, "the process that waits")
+		line, _, _ := strings.Cut(string(out), "\n")
+		require.Regexp(t, `^\[\S+ \S+ \S+ \S+ \S+\]$`, line, "five waits")
+		said[line] = true
+	}
+	assert.Len(t, said, 2, "waits of two processes: %v", said)
 }
 
 func TestFullJitterSpreadsOverTheWholeInterval(t *testing.T) {

@@ -125,7 +125,6 @@ func TestTheDefaultsOfAPolicy(t *testing.T) {
 
 // B153: option accepted but without effect: a setting stays in the struct (and docs) after the code stopped using it.
 // Table test: change each option and observe a changed behaviour.
-// B20: 'Ignore Retry-After' option is lost after the first retry: a policy is one immutable value for the whole call.
 func TestEveryFieldChangesWhatHappens(t *testing.T) {
 	// What happens to a call whose three attempts are turned away, lose their answer and are refused, and to a second
 	// one right after it, in a few words.
@@ -218,6 +217,35 @@ func TestEveryFieldChangesWhatHappens(t *testing.T) {
 	off := fast
 	off.Breaker.Disabled = true
 	assert.NotEqual(t, behaviour(t, fast), behaviour(t, off), "behaviour with another Breaker.Disabled")
+}
+
+// B20: 'Ignore Retry-After' option is lost after the first retry: policy objects are copied per attempt and one field was
+// left out of the copy, so the option only worked once. A policy is one immutable value for the whole call: attempt 1 is
+// a refusal, attempt 2 a hint that its limit just allows, attempt 3 one that it does not.
+func TestAPolicyIsOneValueForTheWholeCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		long := response(classify.Retryable, 429, retry.NotApplied)
+		long.Verdict.RetryAfter = 41 * time.Second
+		short := long
+		short.Verdict.RetryAfter = 40 * time.Second
+		p := retry.Policy{
+			MaxAttempts: 5, MaxRetryAfter: 40 * time.Second, Deadline: time.Hour, Jitter: retry.NoJitter, PrivatePushback: true,
+			Statuses: map[int]classify.Class{418: classify.Retryable}, Key: retry.KeyPolicy{Honored: true, Methods: []string{"POST"}}, Announce: true,
+		}
+		x, start := writing(refused, short, long), time.Now()
+		call, err := to(t, p).Exchange(t.Context(), x)
+		require.NoError(t, err, "Exchange")
+		assert.ErrorIs(t, call.Report().Stop, retry.ErrPushback, "Stop")
+		assert.Equal(t, 40100*time.Millisecond, time.Since(start), "Exchange took")
+		require.Len(t, x.tries, 3, "attempts")
+		for _, try := range x.tries {
+			assert.Same(t, x.tries[0].Policy, try.Policy, "the policy that attempt %d sees", try.Number)
+		}
+		got := *x.tries[2].Policy
+		assert.Equal(t, p.MaxRetryAfter, got.MaxRetryAfter, "MaxRetryAfter of the last attempt")
+		assert.Equal(t, p.Statuses, got.Statuses, "Statuses of the last attempt")
+		assert.True(t, got.PrivatePushback && got.Announce && got.Key.Honored, "what is switched on in the last attempt: %+v", got)
+	})
 }
 
 // fields returns the names of the fields of a struct, those of structs in it with their path.

@@ -159,8 +159,13 @@ func TestEachCallCountsItsOwnAttempts(t *testing.T) {
 // call the same policy under -race.
 func TestManyGoroutinesShareADestination(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var events atomic.Int64
-		d := to(t, retry.Policy{Budget: retry.Budget{Burst: 1000}}, func(context.Context, retry.Event) { events.Add(1) })
+		var events, waits atomic.Int64
+		never := breaker.Settings{MinResults: 1_000_000} // or few would come to draw a wait
+		d := to(t, retry.Policy{Budget: retry.Budget{Burst: 1000}, Breaker: never}, func(_ context.Context, e retry.Event) {
+			if events.Add(1); e.Kind == retry.EventRetry {
+				waits.Add(1)
+			}
+		})
 		variant, err := d.With(retry.Policy{MaxAttempts: 2})
 		require.NoError(t, err, "With")
 		var wg sync.WaitGroup
@@ -184,6 +189,7 @@ func TestManyGoroutinesShareADestination(t *testing.T) {
 		}
 		wg.Wait()
 		assert.GreaterOrEqual(t, events.Load(), int64(1000), "events")
+		assert.GreaterOrEqual(t, waits.Load(), int64(1000), "waits drawn")
 		s := d.Snapshot()
 		assert.Zero(t, s.Calls, "calls under way at the end")
 		assert.True(t, s.Budget >= 0 && s.Budget <= 1000, "Budget is %v", s.Budget)
