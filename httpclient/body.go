@@ -1,12 +1,15 @@
 package httpclient
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"net/http"
+	"reflect"
+	"slices"
 	"sync"
 	"time"
 )
@@ -25,6 +28,7 @@ var errClosedBody = errors.New("httpclient: read on a closed request body")
 // any more.
 type requestBody struct {
 	present bool
+	inert   bool  // closing it does nothing
 	size    int64 // as the request says; -1 or 0: unknown
 	getBody func() (io.ReadCloser, error)
 	at      io.ReaderAt
@@ -48,6 +52,7 @@ func (b *requestBody) init(req *http.Request, t *Transport) {
 		return
 	}
 	b.present, b.size, b.original, b.getBody = true, req.ContentLength, req.Body, req.GetBody
+	b.inert = slices.Contains(inertBodies[:], reflect.TypeOf(req.Body))
 	if b.getBody != nil {
 		return
 	}
@@ -81,18 +86,34 @@ func (b *requestBody) repeatable() error {
 }
 
 // guard keeps a read that does not return from outlasting the attempt: on HTTP/1
-// net/http waits for it. Closing the body ends it, as with an io.Pipe. stop must
-// be called when the base has returned.
+// net/http waits for it. Closing the body ends it, as with an io.Pipe; where
+// Close does nothing, there is nothing to guard. stop must be called when the
+// base has returned.
 func (b *requestBody) guard(ctx context.Context) (stop func() bool) {
-	if !b.present || b.getBody != nil {
+	if !b.present || b.inert {
 		return func() bool { return true }
 	}
 	return context.AfterFunc(ctx, b.interrupt)
 }
 
-// interrupt closes the caller's body if it is being read.
+// inertBodies are the types of io.NopCloser: what http.NewRequest makes of
+// readers in memory.
+var inertBodies = [...]reflect.Type{
+	reflect.TypeOf(io.NopCloser(struct{ io.Reader }{})),
+	reflect.TypeOf(io.NopCloser(bytes.NewReader(nil))),
+}
+
+// interrupt closes the body if it is being read: that of the attempt alone if
+// there is another one for the next.
 func (b *requestBody) interrupt() {
 	b.mu.Lock()
+	if a := b.current; b.getBody != nil {
+		b.mu.Unlock()
+		if a != nil && a.isReading() {
+			a.Close()
+		}
+		return
+	}
 	var c io.Closer
 	if b.original != nil && b.current != nil && b.current.isReading() {
 		c, b.original, b.cut = b.original, nil, true

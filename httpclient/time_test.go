@@ -807,3 +807,40 @@ func TestH44(t *testing.T) {
 		})
 	})
 }
+
+// A request body whose Read does not return ends with its attempt, too, where
+// GetBody gives another one for the next: net/http would wait for it on HTTP/1.
+func TestH37StuckBodyWithGetBody(t *testing.T) {
+	for _, ends := range []string{"the attempt's time", "the caller"} {
+		t.Run(ends, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := inSteps()
+				p.AttemptTimeout, p.Key.Honored = time.Second, true
+				base := inBubble(t, func(w http.ResponseWriter, r *http.Request) {
+					io.Copy(io.Discard, r.Body)
+					io.WriteString(w, "done")
+				})
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				stuck := &stalled{closed: make(chan struct{})}
+				req := call(t, ctx, "POST", "http://peer/", "pay")
+				whole := req.GetBody
+				req.Body, req.GetBody, req.ContentLength = stuck, func() (io.ReadCloser, error) { return whole() }, 3
+				if ends == "the caller" {
+					time.AfterFunc(time.Second/2, cancel)
+				}
+				resp, err := overBase(t, p, base).RoundTrip(req)
+				<-stuck.closed
+				if ends == "the caller" {
+					assert.ErrorIs(t, err, context.Canceled)
+					return
+				}
+				require.NoError(t, err)
+				assert.Equal(t, "done", finish(t, resp))
+				attempts := httpclient.ReportOf(resp).Attempts
+				require.Len(t, attempts, 2)
+				assert.Equal(t, "timeout", attempts[0].Verdict.Reason)
+			})
+		})
+	}
+}
