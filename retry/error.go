@@ -53,6 +53,7 @@ type Error struct {
 
 	elapsed time.Duration
 	verdict classify.Verdict
+	inner   bool // a layer above repeats, and says what the caller can do
 }
 
 // Error says in one line what happened, what is known of the effect, and what
@@ -77,6 +78,9 @@ func (e *Error) Error() string {
 	}
 	if e.Last != nil {
 		fmt.Fprintf(&b, ": %v", e.Last)
+	}
+	if e.inner {
+		return b.String()
 	}
 	switch e.Outcome {
 	case Unknown:
