@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -238,8 +239,11 @@ func TestEarlyAnswerLeavesTheStreamWhole(t *testing.T) {
 			require.NoError(t, err)
 			readAll(t, resp)
 			require.Equal(t, http.StatusOK, resp.StatusCode, "run %d: %v", run, httpclient.ReportOf(resp).Stop)
-			require.Len(t, accepted, run+1)
-			require.Equal(t, want, accepted[run], "sum of the bytes accepted in run %d", run)
+			mu.Lock()
+			got := accepted
+			mu.Unlock()
+			require.Len(t, got, run+1)
+			require.Equal(t, want, got[run], "sum of the bytes accepted in run %d", run)
 		}
 	})
 }
@@ -260,9 +264,9 @@ func TestClientTimeoutIsOfTheWhole(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				requests := 0
+				var requests atomic.Int64
 				base := inBubble(t, func(_ http.ResponseWriter, r *http.Request) {
-					requests++
+					requests.Add(1)
 					select {
 					case <-time.After(300 * time.Millisecond):
 					case <-r.Context().Done():
@@ -275,7 +279,7 @@ func TestClientTimeoutIsOfTheWhole(t *testing.T) {
 				assert.ErrorIs(t, err, c.stop)
 				assert.ErrorIs(t, err, context.DeadlineExceeded)
 				assert.ErrorContains(t, err, c.says)
-				assert.Equal(t, c.attempts, requests, "requests at the server")
+				assert.EqualValues(t, c.attempts, requests.Load(), "requests at the server")
 			})
 		})
 	}
