@@ -31,6 +31,7 @@ func simulateAll(args []string, progress io.Writer) ([]result, error) {
 			defer func() { <-free }()
 			child := exec.Command(program, append([]string{"-one", all[i].name()}, args...)...)
 			child.Stderr = progress
+			child.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=400") // one processor, one order; a small heap, few collections
 			out, err := child.Output()
 			if err == nil {
 				err = json.Unmarshal(out, &all[i].measures)
@@ -72,12 +73,9 @@ func inBubble(o options, stdout, stderr io.Writer) int {
 
 // simulate runs the simulation that o names.
 func (o options) simulate(t *testing.T) (m *measures, err error) {
-	for _, r := range plan() {
-		if r.name() == o.one {
-			synctest.Test(t, func(*testing.T) {
-				m, err = storm(r.scenario, r.variant.apply(o.policy), o.processes, o.seed)
-			})
-		}
-	}
+	r, _ := planned(o.one)
+	synctest.Test(t, func(*testing.T) {
+		m, err = storm(r.scenario, r.variant.apply(o.policy), o)
+	})
 	return m, err
 }

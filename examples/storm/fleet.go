@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	randv1 "math/rand"
 	"math/rand/v2"
 	"strconv"
@@ -15,24 +16,20 @@ import (
 // The course of a simulation: all is well, the fault, and what comes after.
 const (
 	warmUp = 15 * time.Second
-	after  = 15 * time.Second
+	after  = 30 * time.Second
 	load   = 0.77 // the share of the capacity that is asked for
 )
 
-// capacityPerProcess is how many requests a second the service can do for each
-// process of the fleet.
-const capacityPerProcess = 25.0
-
-// storm lets callers arrive until the end, and waits for the last call.
-func storm(sc scenario, policy retry.Policy, processes int, seed int64) (*measures, error) {
+// storm lets calls arrive until the end, and waits for the last one.
+func storm(sc scenario, policy retry.Policy, o options) (*measures, error) {
 	// One source for all that the SDK draws. Whatever runs at one instant draws
-	// from a source of its own, and instants do not coincide: so the order of
-	// draws, and with it the result, is the same in each run.
+	// from a source of its own, and instants hardly ever coincide: so the order
+	// of draws, and with it the result, is the same in each run.
 	//lint:ignore SA1019 the SDK draws from this source, and has no other
-	randv1.Seed(seed)
-	chance := rand.New(rand.NewPCG(uint64(seed), 1))
+	randv1.Seed(o.seed)
+	chance := rand.New(rand.NewPCG(uint64(o.seed), 1))
 
-	fleet := make([]*retry.Destination, processes)
+	fleet := make([]*retry.Destination, o.processes)
 	for i := range fleet {
 		d, err := retry.NewDestination("service", policy, nil)
 		if err != nil {
@@ -40,10 +37,11 @@ func storm(sc scenario, policy retry.Policy, processes int, seed int64) (*measur
 		}
 		fleet[i] = d
 	}
-	capacity := capacityPerProcess * float64(processes)
+	rate := o.rate * float64(o.processes)
+	capacity := rate / load
 	f := sc.fault
 	f.from, f.to = warmUp, warmUp+sc.lasts
-	s := newService(capacity, f, seed)
+	s := newService(capacity, sc.queue, f, o.seed)
 	end := f.to + after
 	m := newMeasures(s.began, f, end, capacity)
 
@@ -51,11 +49,11 @@ func storm(sc scenario, policy retry.Policy, processes int, seed int64) (*measur
 	stop := make(chan struct{})
 	calls.Go(func() { m.watch(fleet, stop) })
 	for n := 0; ; n++ {
-		time.Sleep(time.Duration(chance.ExpFloat64() * float64(time.Second) / (load * capacity)))
+		time.Sleep(time.Duration(chance.ExpFloat64() * float64(time.Second) / rate))
 		if time.Since(s.began) >= end {
 			break
 		}
-		d := fleet[chance.IntN(processes)]
+		d := fleet[chance.IntN(len(fleet))]
 		calls.Go(func() { call(d, s, sc, policy, m, n) })
 	}
 	close(stop)
@@ -77,7 +75,13 @@ func call(d *retry.Destination, s *service, sc scenario, policy retry.Policy, m 
 		if policy.Announce {
 			j.late, _ = ctx.Deadline()
 		}
-		return s.call(ctx, j)
+		err := s.call(ctx, j)
+		if answer, ok := errors.AsType[*statusError](err); ok {
+			if class, own := policy.Statuses[answer.code]; own {
+				answer.verdict.Class = class
+			}
+		}
+		return err
 	})
 	m.ended(n, start, err)
 }

@@ -16,6 +16,7 @@ const bin = 500 * time.Millisecond
 // measures is what a simulation counts, by bins of time.
 type measures struct {
 	Calls    []int         // by arrival
+	Due      []int         // by when they would succeed if all were well
 	Attempts []int         // by start
 	Good     []int         // successes, by their end
 	Open     []float64     // share of breakers that are not closed
@@ -23,26 +24,29 @@ type measures struct {
 	Capacity float64       // requests a second when well
 	From, To time.Duration // the fault
 
-	Total        int           // calls
-	Failed       int           // that ended in an error
-	FailTime     time.Duration // 99 of 100 of the calls that failed in the fault took no longer
+	FailedIn     int           // calls of the fault that ended in an error
+	FailedAfter  int           // calls made after it that did
+	FailTime     time.Duration // 99 of 100 of those of the fault took no longer
 	Twice        int           // intentions with more than one effect
-	FailedThough int           // calls that ended in an error although the work was done
-	ToldNot      int           // of these, those that were told that it was not done
+	FailedThough int           // calls of the fault that ended in an error although the work was done
+	ToldNot      int           // calls whose caller was told that the work was not done, although it was
 
 	mu      sync.Mutex
 	began   time.Time
 	failing []time.Duration
-	unknown map[int]bool // of the failed intentions, whether their caller was told an unknown outcome
+	failed  map[int]failure // by intention
 }
+
+// failure is what the caller of an intention was told.
+type failure struct{ inFault, unknown bool }
 
 func newMeasures(began time.Time, f fault, end time.Duration, capacity float64) *measures {
 	n := int(end/bin) + 1
 	return &measures{
-		Calls: make([]int, n), Attempts: make([]int, n), Good: make([]int, n),
+		Calls: make([]int, n), Due: make([]int, n), Attempts: make([]int, n), Good: make([]int, n),
 		Open: make([]float64, n), Budget: make([]float64, n),
 		Capacity: capacity, From: f.from, To: f.to,
-		began: began, unknown: make(map[int]bool),
+		began: began, failed: make(map[int]failure),
 	}
 }
 
@@ -55,7 +59,7 @@ func (m *measures) called(t time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.Calls[m.at(t)]++
-	m.Total++
+	m.Due[m.at(t.Add(serviceTime))]++
 }
 
 func (m *measures) tried(t time.Time) {
@@ -72,10 +76,15 @@ func (m *measures) ended(n int, start time.Time, err error) {
 		m.Good[m.at(now)]++
 		return
 	}
-	m.Failed++
-	m.unknown[n] = errors.Is(err, retry.ErrOutcomeUnknown)
-	if t := start.Sub(m.began); t >= m.From && t < m.To {
+	t := start.Sub(m.began)
+	f := failure{inFault: t >= m.From && t < m.To, unknown: errors.Is(err, retry.ErrOutcomeUnknown)}
+	m.failed[n] = f
+	switch {
+	case f.inFault:
+		m.FailedIn++
 		m.failing = append(m.failing, now.Sub(start))
+	case t >= m.To:
+		m.FailedAfter++
 	}
 }
 
@@ -97,11 +106,12 @@ func (m *measures) close(s *service) {
 		if effects > 1 {
 			m.Twice++
 		}
-		if unknown, failed := m.unknown[n]; failed {
+		f, failed := m.failed[n]
+		if failed && f.inFault {
 			m.FailedThough++
-			if !unknown {
-				m.ToldNot++
-			}
+		}
+		if failed && !f.unknown {
+			m.ToldNot++
 		}
 	}
 	if n := len(m.failing); n > 0 {
@@ -123,18 +133,33 @@ func (m *measures) perCall(from, to time.Duration) float64 {
 }
 
 func (m *measures) inFault() float64 { return m.perCall(m.From, m.To) }
-func (m *measures) afterIt() float64 { return m.perCall(m.To, m.To+after) }
+func (m *measures) afterIt() float64 { return m.perCall(m.To, m.To+soon) }
 
-// goodput is what succeeded in the time of the fault, as a share of the calls.
+// soon is the time after a fault in which what it has left shows.
+const soon = 15 * time.Second
+
+// goodput is what succeeded in the time of the fault, as a share of its calls.
 func (m *measures) goodput() float64 {
-	return ratio(sum(m.Good, m.From, m.To), sum(m.Calls, m.From, m.To))
+	return ratio(sum(m.Good, m.From, m.To), m.callsIn())
 }
 
-// success is the share of all calls that succeeded.
-func (m *measures) success() float64 { return 1 - float64(m.Failed)/float64(m.Total) }
+func (m *measures) callsIn() int { return sum(m.Calls, m.From, m.To) }
+
+// success is the share of the calls of the fault that succeeded, then or later.
+func (m *measures) success() float64 { return 1 - ratio(m.FailedIn, m.callsIn()) }
+
+// failedThough is the share of the calls of the fault that failed although the
+// work was done.
+func (m *measures) failedThough() float64 { return ratio(m.FailedThough, m.callsIn()) }
+
+// failAfter is the share of the calls made after the fault that failed.
+func (m *measures) failAfter() float64 {
+	return ratio(m.FailedAfter, sum(m.Calls, m.To, m.To+after))
+}
 
 // recovery is the time from the end of the fault until the goodput of every
-// second that follows is 95 % of the calls; -1 if that never comes.
+// second that follows is 95 % of what it would be if all were well; -1 if that
+// does not come.
 func (m *measures) recovery() time.Duration {
 	from := int(m.To / bin)
 	const second = int(time.Second / bin)
@@ -142,7 +167,7 @@ func (m *measures) recovery() time.Duration {
 	for i := from; i+second < len(m.Calls); i++ {
 		at := time.Duration(i) * bin
 		switch {
-		case ratio(sum(m.Good, at, at+time.Second), sum(m.Calls, at, at+time.Second)) < 0.95:
+		case float64(sum(m.Good, at, at+time.Second)) < 0.95*float64(sum(m.Due, at, at+time.Second)):
 			recovered = -1
 		case recovered < 0:
 			recovered = i

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -15,10 +16,12 @@ import (
 )
 
 // service is the callee: some workers, a queue before them, and work that goes
-// on when its caller has left, as it does in most of them.
+// on when its caller has left, as it does in most of them. A caller that
+// announces its deadline is the exception: what cannot be in time is not worked
+// on, as httpclient.Receive does it.
 type service struct {
 	workers int // when well
-	places  int // in the queue
+	places  int // in the queue; 0: as many as come
 	fault   fault
 	began   time.Time
 
@@ -43,19 +46,20 @@ type fault struct {
 type job struct {
 	intention int
 	key       string    // empty: the request carries none
-	late      time.Time // when the caller has left, if it said so
+	late      time.Time // when the caller leaves; zero: it did not say
 	answer    chan error
 }
 
-const (
-	serviceTime = 50 * time.Millisecond // 40 to 60
-	queueTime   = 4 * time.Second       // of work that may wait; more is answered 503
-)
+// serviceTime is what a request takes, within 20 %.
+const serviceTime = 50 * time.Millisecond
 
-func newService(capacity float64, f fault, seed int64) *service {
+// newService returns a service that is well until its fault, and holds that
+// much work in its queue.
+func newService(capacity float64, queue time.Duration, f fault, seed int64) *service {
 	return &service{
-		workers: max(1, int(capacity*serviceTime.Seconds())), places: int(capacity * queueTime.Seconds()),
-		fault: f, began: time.Now(),
+		workers: max(1, int(math.Round(capacity*serviceTime.Seconds()))),
+		places:  int(math.Ceil(capacity * queue.Seconds())),
+		fault:   f, began: time.Now(),
 		chance:  rand.New(rand.NewPCG(uint64(seed), 2)),
 		applied: make(map[string]bool), effects: make(map[int]int),
 	}
@@ -94,7 +98,7 @@ func (s *service) accept(j *job) error {
 			return answered(http.StatusServiceUnavailable, 0)
 		}
 	}
-	if len(s.queue) >= s.places {
+	if s.places > 0 && len(s.queue) >= s.places {
 		return answered(http.StatusServiceUnavailable, 0)
 	}
 	s.queue = append(s.queue, j)
@@ -106,18 +110,30 @@ func (s *service) accept(j *job) error {
 func (s *service) work() {
 	workers := s.workers
 	if s.faulty() && s.fault.capacity > 0 {
-		workers = int(float64(workers) * s.fault.capacity)
+		workers = max(1, int(math.Round(float64(workers)*s.fault.capacity)))
 	}
 	for s.busy < workers && len(s.queue) > 0 {
 		j := s.queue[0]
 		s.queue = s.queue[1:]
-		if !j.late.IsZero() && !time.Now().Before(j.late) {
-			continue // its caller said how long it waits: nobody reads this answer
+		left := time.Until(j.late)
+		if !j.late.IsZero() && left <= 0 {
+			continue // its caller said how long it waits: this is not started
 		}
 		s.busy++
 		d := time.Duration(float64(serviceTime) * (0.8 + 0.4*s.chance.Float64()))
+		if !j.late.IsZero() && left < d {
+			time.AfterFunc(left, s.stopped) // and this not finished
+			continue
+		}
 		time.AfterFunc(d, func() { s.done(j) })
 	}
+}
+
+func (s *service) stopped() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busy--
+	s.work()
 }
 
 func (s *service) done(j *job) {

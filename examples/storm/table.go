@@ -4,47 +4,91 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/reintento/reintento/retry"
 )
 
-// writeTable prints one line for each scenario and variant.
-func writeTable(w io.Writer, results []result, processes int) {
-	fmt.Fprintf(w, "%d processes at %.0f %% load\n\n", processes, load*100)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "scenario\tpolicy\tattempts/call\tafter\tpeak after\tgoodput\trecovery\tfails in\tsuccess\ttwice\tfailed, done\ttold not\t")
-	last := ""
-	for _, r := range results {
-		name := r.scenario.name
-		if name == last {
-			name = ""
-		} else if last != "" {
-			fmt.Fprintln(t, "\t\t\t\t\t\t\t\t\t\t\t\t")
+// column is one figure of a result.
+type column struct {
+	Head, Means string
+	of          func(result) string
+}
+
+var columns = []column{
+	{"in fault", "attempts per call in the fault; a call that is refused unsent counts with none", func(r result) string { return fmt.Sprintf("%.2f", r.inFault()) }},
+	{"after", fmt.Sprintf("attempts per call in the %v after it", soon), func(r result) string { return fmt.Sprintf("%.2f", r.afterIt()) }},
+	{"peak", "the highest load of a second after the fault, as a share of the capacity", func(r result) string { return fmt.Sprintf("%.2f", r.peak()) }},
+	{"goodput", "what succeeded in the time of the fault, as a share of its calls", func(r result) string { return fmt.Sprintf("%.1f %%", 100*r.goodput()) }},
+	{"success", "the calls of the fault that succeeded, then or later", func(r result) string { return fmt.Sprintf("%.2f %%", 100*r.success()) }},
+	{"fails in", "99 of 100 calls of the fault that fail take no longer", func(r result) string { return fmt.Sprintf("%.2f s", r.FailTime.Round(10*time.Millisecond).Seconds()) }},
+	{"recovery", "from the end of the fault until goodput stays at 95 % of the calls", func(r result) string { return recoveryText(r.recovery()) }},
+	{"fail after", fmt.Sprintf("the calls of the %v after the fault that failed", after), func(r result) string { return fmt.Sprintf("%.1f %%", 100*r.failAfter()) }},
+	{"twice", "writes with a key that were done more than once", func(r result) string {
+		if r.scenario.safety != retry.Keyed {
+			return "–"
 		}
-		last = r.scenario.name
-		twice := "–"
-		if r.scenario.safety == retry.Keyed {
-			twice = strconv.Itoa(r.Twice)
-		}
-		fmt.Fprintf(t, "%s\t%s\t%.2f\t%.2f\t%.2f\t%.1f %%\t%s\t%s\t%.2f %%\t%s\t%.2f ‰\t%d\t\n",
-			name, r.variant.name, r.inFault(), r.afterIt(), r.peak(), 100*r.goodput(), recoveryText(r.recovery()),
-			r.FailTime.Round(10*time.Millisecond), 100*r.success(), twice, 1000*float64(r.FailedThough)/float64(r.Total), r.ToldNot)
-	}
-	t.Flush()
-	fmt.Fprint(w, `
-attempts/call: in the fault, and in the 15 s after it; calls that are refused unsent count with none
-peak after: highest load after the fault, as a share of the capacity
-goodput: share of the calls of the fault that succeeded; recovery: until 95 % of new calls do
-fails in: 99 of 100 calls that fail in the fault take no longer
-twice: writes done twice; failed, done: ended in an error although done; told not: of these, told that it was not done
-`)
+		return strconv.Itoa(r.Twice)
+	}},
+	{"failed, done", "the calls of the fault that ended in an error although the work was done", func(r result) string { return fmt.Sprintf("%.2f ‰", 1000*r.failedThough()) }},
+	{"told not", "calls that were told that the work was not done, although it was", func(r result) string { return strconv.Itoa(r.ToldNot) }},
 }
 
 func recoveryText(d time.Duration) string {
 	if d < 0 {
-		return "never"
+		return fmt.Sprintf("> %.0f s", after.Seconds())
 	}
 	return fmt.Sprintf("%.1f s", d.Seconds())
+}
+
+// fleetText says what is simulated.
+func (o options) fleetText() string {
+	rate := o.rate * float64(o.processes)
+	return fmt.Sprintf("%d processes, each making %v calls a second: %.0f in all, %.0f %% of what the service can do", o.processes, o.rate, rate, load*100)
+}
+
+// writeTable prints one line for each scenario and variant, and what the
+// columns are.
+func writeTable(w io.Writer, results []result, o options) {
+	fmt.Fprintf(w, "%s\n%s\n", o.source, o.fleetText())
+	lines := [][]string{{"scenario", "policy"}}
+	for _, c := range columns {
+		lines[0] = append(lines[0], c.Head)
+	}
+	for _, r := range results {
+		lines = append(lines, append([]string{r.scenario.name, r.variant.name}, r.figures()...))
+	}
+	widths := make([]int, len(lines[0]))
+	for _, line := range lines {
+		for i, cell := range line {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	last := ""
+	for _, line := range lines {
+		if line[0] == last {
+			line[0] = ""
+		} else {
+			last = line[0]
+			fmt.Fprintln(w)
+		}
+		fmt.Fprintf(w, "%-*s  %-*s", widths[0], line[0], widths[1], line[1])
+		for i, cell := range line[2:] {
+			fmt.Fprintf(w, "  %*s", widths[i+2], cell)
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintln(w)
+	for _, c := range columns {
+		fmt.Fprintf(w, "%-12s  %s\n", c.Head, c.Means)
+	}
+}
+
+// figures returns what the columns say of a result.
+func (r result) figures() (cells []string) {
+	for _, c := range columns {
+		cells = append(cells, c.of(r))
+	}
+	return cells
 }
