@@ -248,6 +248,56 @@ func TestEarlyAnswerLeavesTheStreamWhole(t *testing.T) {
 	})
 }
 
+// gated is a reader whose first Read waits, and that is read by one goroutine at a
+// time.
+type gated struct {
+	t      *testing.T
+	src    io.Reader
+	gate   chan struct{} // closed to let the first Read go on
+	inside atomic.Int64
+}
+
+func (g *gated) Read(p []byte) (int, error) {
+	if g.inside.Add(1) > 1 {
+		g.t.Error("two attempts read from one reader at the same time")
+	}
+	defer g.inside.Add(-1)
+	<-g.gate
+	return g.src.Read(p)
+}
+
+// B30, in order: the answer comes while the first attempt's read is under way, and
+// the second attempt reads before that has ended.
+func TestReaderIsReadByOneAttemptAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const data = "the body of the caller"
+		src := &gated{t: t, src: strings.NewReader(data), gate: make(chan struct{})}
+		var n int
+		var first error
+		rt := overBase(t, honoured(), roundTrip(func(req *http.Request) (*http.Response, error) {
+			if n++; n == 1 {
+				go func() { _, first = io.Copy(io.Discard, req.Body) }()
+				synctest.Wait()
+				return givenAnswer(req, 503, nil, ""), nil
+			}
+			time.AfterFunc(time.Second, func() { close(src.gate) }) // when all wait
+			b, err := io.ReadAll(req.Body)
+			assert.NoError(t, err)
+			assert.Equal(t, data, string(b), "the body of the second attempt")
+			return givenAnswer(req, 200, nil, ""), nil
+		}))
+		req := call(t, t.Context(), "POST", "http://peer/", "")
+		req.Body = io.NopCloser(src)
+		resp, err := rt.RoundTrip(req)
+		require.NoError(t, err)
+		finish(t, resp)
+		assert.Equal(t, 200, resp.StatusCode)
+		assert.Equal(t, 2, n, "attempts")
+		synctest.Wait()
+		assert.Error(t, first, "the first attempt's read, which has been overtaken")
+	})
+}
+
 // B59: the client timeout covers all attempts and sleeps; a timed-out attempt has
 // used it up, so a timeout can never be retried though the policy says so. The
 // error says so, and a time limit of each attempt leaves room for more.
