@@ -9,8 +9,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/reintento/reintento/classify"
 	"github.com/reintento/reintento/httpclient"
@@ -33,14 +36,14 @@ var brokenBodies = map[string]struct {
 	}), nil},
 	"a chunk whose length is none": {answered(says("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\nx\r\n")), nil},
 	"chunks without an end":        {answered(says("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n")), io.ErrUnexpectedEOF},
-	"what is no gzip":              {answered(says("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 11\r\n\r\nhalf a body")), gzip.ErrHeader},
+	"what is no gzip":              {answered(says("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nConnection: close\r\nContent-Length: 11\r\n\r\nhalf a body")), gzip.ErrHeader},
 	"gzip that is spoiled": {func(t *testing.T) fault {
 		var b bytes.Buffer
 		w := gzip.NewWriter(&b)
 		_, _ = io.WriteString(w, "a body")
 		require.NoError(t, w.Close())
 		b.Bytes()[b.Len()-5] ^= 1
-		return answered(says(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", b.Len(), b.String())))(t)
+		return answered(says(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", b.Len(), b.String())))(t)
 	}, gzip.ErrChecksum},
 	"RST_STREAM": {streams(func(f *framer, stream uint32) {
 		f.answer(stream, "half", false)
@@ -57,7 +60,7 @@ var brokenBodies = map[string]struct {
 	}), io.ErrUnexpectedEOF},
 	"HTTP2, no end within the attempt's time": {func(t *testing.T) fault {
 		f := streams(func(f *framer, stream uint32) { f.answer(stream, "half", false) })(t)
-		f.policy = longAttemptTimeout
+		f.within = attemptWithin
 		return f
 	}, context.DeadlineExceeded},
 	"no end within the attempt's time": {func(t *testing.T) fault {
@@ -66,7 +69,7 @@ var brokenBodies = map[string]struct {
 			drain(c)
 			return false
 		})(t)
-		f.policy = longAttemptTimeout
+		f.within = attemptWithin
 		return f
 	}, context.DeadlineExceeded},
 }
@@ -79,23 +82,21 @@ func TestH48BrokenBodies(t *testing.T) {
 		for _, o := range operations {
 			t.Run(name+"/"+o.name, func(t *testing.T) {
 				t.Parallel()
-				f := row.cause(t)
 				p := o.policy()
 				p.MaxAttempts = 2
-				if f.policy != nil {
-					f.policy(&p)
-				}
-				tr := overBase(t, p, f.base)
-				_, err := retry.Do(t.Context(), tr.Layer.To("operation"), o.safety, func(ctx context.Context) ([]byte, error) {
-					resp, err := tr.RoundTrip(o.request(t, ctx, f.url))
-					if err != nil {
-						return nil, err
-					}
-					defer resp.Body.Close()
-					return io.ReadAll(resp.Body)
+				f, e := inTime(t, row.cause, p, func(f fault, p retry.Policy) error {
+					tr := overBase(t, p, f.base)
+					_, err := retry.Do(t.Context(), tr.Layer.To("operation"), o.safety, func(ctx context.Context) ([]byte, error) {
+						resp, err := tr.RoundTrip(o.request(t, ctx, f.url))
+						if err != nil {
+							return nil, err
+						}
+						defer resp.Body.Close()
+						return io.ReadAll(resp.Body)
+					})
+					return err
 				})
-				e, ok := errors.AsType[*retry.Error](err)
-				require.True(t, ok, "Do failed with a %T: %v", err, err)
+				err := error(e)
 				attempts := 2
 				if o.safety == retry.Unsafe {
 					attempts = 1
@@ -146,18 +147,27 @@ func TestH48BrokenBodyIsTold(t *testing.T) {
 // H48: Client.Timeout ends a body that does not come: nothing is repeated.
 func TestH48ClientTimeoutInTheBody(t *testing.T) {
 	t.Parallel()
-	f := answered(func(c net.Conn, _ *http.Request, _ int) bool {
-		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
-		drain(c)
-		return false
-	})(t)
-	client := &http.Client{Transport: overBase(t, quick(), f.base), Timeout: long}
-	resp, err := client.Get(f.url)
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	_, err = io.ReadAll(resp.Body)
-	assert.ErrorIs(t, err, context.DeadlineExceeded)
-	assert.Len(t, f.seen, 1, "requests that the peer read")
+	synctest.Test(t, func(t *testing.T) {
+		p := &onePeer{answer: func(c net.Conn, _ *http.Request, _ int) bool {
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+			drain(c)
+			return false
+		}}
+		base := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			go p.serve(theirs, 1)
+			return ours, nil
+		}}
+		client := &http.Client{Transport: overBase(t, quick(), base), Timeout: time.Second}
+		start := time.Now()
+		resp, err := client.Get("http://callee.test")
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		_, err = io.ReadAll(resp.Body)
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, time.Second, time.Since(start), "time passed")
+		assert.EqualValues(t, 1, p.requests.Load(), "requests that the peer read")
+	})
 }
 
 // H48: our own limit on a body is permanent, and so is the read of a closed one,
@@ -287,7 +297,7 @@ func TestH48TooManyRedirects(t *testing.T) {
 	for _, o := range operations {
 		t.Run(o.name, func(t *testing.T) {
 			t.Parallel()
-			f := answered(says("HTTP/1.1 302 Found\r\nLocation: /again\r\nContent-Length: 0\r\n\r\n"))(t)
+			f := answered(says("HTTP/1.1 302 Found\r\nLocation: /again\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"))(t)
 			client, err := httpclient.New(o.policy(), nil)
 			require.NoError(t, err)
 			_, err = client.Do(o.request(t, t.Context(), f.url))
@@ -295,5 +305,34 @@ func TestH48TooManyRedirects(t *testing.T) {
 			assert.Equal(t, !o.read(), errors.Is(err, retry.ErrOutcomeUnknown), "Is(%v, ErrOutcomeUnknown)", err)
 			assert.Len(t, f.seen, 10, "requests that the peer read")
 		})
+	}
+}
+
+// H48: a body of another length than the request says is a mistake of the
+// caller, however it is opened and whatever net/http notices first: one attempt,
+// and the error says so.
+func TestH48BodyLength(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(string) io.Reader{
+		"in memory": func(s string) io.Reader { return strings.NewReader(s) },
+		"streamed":  func(s string) io.Reader { return io.MultiReader(strings.NewReader(s)) },
+	} {
+		for _, length := range []int64{2, 100} {
+			for _, o := range operations[1:] {
+				t.Run(fmt.Sprintf("%s/%d/%s", name, length, o.name), func(t *testing.T) {
+					t.Parallel()
+					f := silent(t)
+					req, err := http.NewRequestWithContext(t.Context(), o.method, f.url, open(o.body))
+					require.NoError(t, err)
+					req.ContentLength = length
+					_, err = overBase(t, o.policy(), f.base).RoundTrip(req)
+					e, ok := errors.AsType[*retry.Error](err)
+					require.True(t, ok, "RoundTrip failed with a %T: %v", err, err)
+					assert.ErrorContains(t, err, "ContentLength is not the length of the body")
+					assert.Len(t, e.Attempts, 1, "attempts of %v", err)
+					assert.Equal(t, classify.Verdict{Class: permanent, Origin: local, Reason: "body", Repeatable: o.safety != retry.Unsafe}, e.Attempts[0].Verdict)
+				})
+			}
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -22,6 +23,15 @@ var ErrBodyNotReplayable = errors.New("request body not replayable: set Request.
 
 var errClosedBody = errors.New("httpclient: read on a closed request body")
 
+// errBodyLength is a mistake of the caller that net/http does not always tell:
+// its own end of the connection can be noticed first.
+var errBodyLength = errors.New("httpclient: Request.ContentLength is not the length of the body")
+
+// unwrapped is how large a body in memory may be to be handed over as it is.
+// net/http sends one that it knows together with the head; below the size of its
+// buffer there is no progress to see.
+const unwrapped = 4 << 10
+
 // requestBody opens the request's body anew for each attempt. No reader is ever
 // shared by two attempts: net/http may still read the old one when it has
 // returned. The caller's body is closed exactly once, when nobody reads from it
@@ -29,6 +39,7 @@ var errClosedBody = errors.New("httpclient: read on a closed request body")
 type requestBody struct {
 	present bool
 	inert   bool  // closing it does nothing
+	length  int64 // of one in memory
 	size    int64 // as the request says; -1 or 0: unknown
 	getBody func() (io.ReadCloser, error)
 	at      io.ReaderAt
@@ -52,7 +63,7 @@ func (b *requestBody) init(req *http.Request, t *Transport) {
 		return
 	}
 	b.present, b.size, b.original, b.getBody = true, req.ContentLength, req.Body, req.GetBody
-	b.inert = slices.Contains(inertBodies[:], reflect.TypeOf(req.Body))
+	b.length, b.inert = inMemory(req.Body)
 	if b.getBody != nil {
 		return
 	}
@@ -96,11 +107,28 @@ func (b *requestBody) guard(ctx context.Context) (stop func() bool) {
 	return context.AfterFunc(ctx, b.interrupt)
 }
 
-// inertBodies are the types of io.NopCloser: what http.NewRequest makes of
-// readers in memory.
-var inertBodies = [...]reflect.Type{
+// nopClosers are the types of io.NopCloser.
+var nopClosers = [...]reflect.Type{
 	reflect.TypeOf(io.NopCloser(struct{ io.Reader }{})),
 	reflect.TypeOf(io.NopCloser(bytes.NewReader(nil))),
+}
+
+// inMemory reports whether body is what http.NewRequest makes of bytes in
+// memory, which neither fail nor hang, and which Close does not concern, and how
+// many these are.
+func inMemory(body io.ReadCloser) (length int64, ok bool) {
+	if !slices.Contains(nopClosers[:], reflect.TypeOf(body)) {
+		return 0, false
+	}
+	switch r := reflect.ValueOf(body).Field(0).Interface().(type) {
+	case *bytes.Reader:
+		return int64(r.Len()), true
+	case *bytes.Buffer:
+		return int64(r.Len()), true
+	case *strings.Reader:
+		return int64(r.Len()), true
+	}
+	return 0, false
 }
 
 // interrupt closes the body if it is being read: that of the attempt alone if
@@ -178,6 +206,13 @@ func (b *requestBody) next(l *limit) (io.ReadCloser, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.attempts++
+	if b.inert && b.getBody != nil && b.size <= unwrapped && b.size == b.length {
+		r := b.ready
+		if b.ready = nil; b.attempts == 1 {
+			r = b.original
+		}
+		return r, nil
+	}
 	a := &b.first
 	if b.attempts > 1 {
 		a = &attemptBody{}
@@ -298,6 +333,7 @@ func (a *attemptBody) Read(p []byte) (int, error) {
 	a.mu.Lock()
 	a.reading = false
 	a.total += int64(n)
+	total := a.total
 	closed := a.closed || a.over
 	if a.idle != nil {
 		close(a.idle)
@@ -307,8 +343,12 @@ func (a *attemptBody) Read(p []byte) (int, error) {
 	if n > 0 {
 		a.limit.progress()
 	}
-	if err != nil && err != io.EOF && !closed && !errors.Is(err, errSuperseded) {
+	switch size := a.body.size; {
+	case closed || errors.Is(err, errSuperseded):
+	case err != nil && err != io.EOF:
 		a.body.failed(err)
+	case size > 0 && (total > size || err == io.EOF && total < size):
+		a.body.failed(errBodyLength)
 	}
 	return n, err
 }

@@ -36,6 +36,9 @@ type fault struct {
 	seen   chan struct{}           // the requests that a peer has read whole; nil: no peer could read one
 	change func(req *http.Request) // of the request
 	policy func(p *retry.Policy)
+	// within sets a time within which the request must be with its peer. The
+	// test gives more of it until it is.
+	within func(d time.Duration, p *retry.Policy)
 }
 
 // errorRow is one row of the tables of errors. Each is tried with two attempts
@@ -59,12 +62,8 @@ const (
 	local  = classify.Local
 )
 
-// short bounds what would not end by itself. Where a request must be with its
-// peer before the time is over, long does.
-const (
-	short = 5 * time.Millisecond
-	long  = 100 * time.Millisecond
-)
+// short bounds what would not end by itself.
+const short = 5 * time.Millisecond
 
 var beforeSending = map[string]errorRow{
 	"the scheme is unknown": {cause: requestTo("ftp://127.0.0.1/"), class: permanent, origin: local, reason: "request"},
@@ -322,7 +321,7 @@ var afterSending = map[string]errorRow{
 	}, class: ambiguous, reason: "timeout", sent: true},
 	"no response header in the attempt's time": {cause: func(t *testing.T) fault {
 		f := silent(t)
-		f.policy = longAttemptTimeout
+		f.within = attemptWithin
 		return f
 	}, class: ambiguous, reason: "timeout", sent: true, is: context.DeadlineExceeded},
 	"half a response header in the attempt's time": {cause: func(t *testing.T) fault {
@@ -331,17 +330,19 @@ var afterSending = map[string]errorRow{
 			drain(c)
 			return false
 		})(t)
-		f.policy = longAttemptTimeout
+		f.within = attemptWithin
 		return f
 	}, class: ambiguous, reason: "timeout", sent: true, is: context.DeadlineExceeded},
 	"the connection's own deadline": {cause: func(t *testing.T) fault {
 		f := silent(t)
-		f.base.(*http.Transport).DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			c, err := new(net.Dialer).DialContext(ctx, network, addr)
-			if err == nil {
-				err = c.SetReadDeadline(time.Now().Add(long))
+		f.within = func(d time.Duration, _ *retry.Policy) {
+			f.base.(*http.Transport).DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				c, err := new(net.Dialer).DialContext(ctx, network, addr)
+				if err == nil {
+					err = c.SetReadDeadline(time.Now().Add(d))
+				}
+				return c, err
 			}
-			return c, err
 		}
 		return f
 	}, class: ambiguous, reason: "timeout", sent: true, is: os.ErrDeadlineExceeded},
@@ -377,12 +378,14 @@ var overHTTP2 = map[string]errorRow{
 	}, class: ambiguous, reason: "timeout", sent: true},
 	"no response header in the attempt's time": {cause: func(t *testing.T) fault {
 		f := streams(func(*framer, uint32) {})(t)
-		f.policy = longAttemptTimeout
+		f.within = attemptWithin
 		return f
 	}, class: ambiguous, reason: "timeout", sent: true},
 	"the peer does not answer a ping": {cause: func(t *testing.T) fault {
 		f := streams(func(f *framer, _ uint32) { drain(f) })(t)
-		f.base.(*http.Transport).HTTP2 = &http.HTTP2Config{SendPingTimeout: long, PingTimeout: long}
+		f.within = func(d time.Duration, _ *retry.Policy) {
+			f.base.(*http.Transport).HTTP2 = &http.HTTP2Config{SendPingTimeout: d, PingTimeout: d}
+		}
 		return f
 	}, class: ambiguous, reason: "closed", sent: true},
 	"a FIN": {cause: streams(func(f *framer, _ uint32) { f.Close() }), class: ambiguous, reason: "closed", sent: true},
@@ -445,21 +448,39 @@ func TestH48Errors(t *testing.T) {
 	}
 }
 
+// inTime gets faults and runs them with more and more time, until each of the
+// attempts has reached the peer within it.
+func inTime(t *testing.T, cause func(*testing.T) fault, p retry.Policy, run func(f fault, p retry.Policy) error) (fault, *retry.Error) {
+	for d := 20 * time.Millisecond; ; d *= 2 {
+		f := cause(t)
+		if f.policy != nil {
+			f.policy(&p)
+		}
+		if f.within != nil {
+			f.within(d, &p)
+		}
+		err := run(f, p)
+		e, ok := errors.AsType[*retry.Error](err)
+		require.True(t, ok, "it failed with a %T, want a *retry.Error: %v", err, err)
+		if f.within == nil || len(f.seen) == len(e.Attempts) {
+			return f, e
+		}
+	}
+}
+
 func (row errorRow) check(t *testing.T, o operation) {
-	f := row.cause(t)
 	p := o.policy()
 	p.MaxAttempts = 2
-	if f.policy != nil {
-		f.policy(&p)
-	}
-	req := o.request(t, t.Context(), f.url)
-	if f.change != nil {
-		f.change(req)
-	}
-	resp, err := overBase(t, p, f.base).RoundTrip(req)
-	require.Nil(t, resp, "the response beside %v", err)
-	e, ok := errors.AsType[*retry.Error](err)
-	require.True(t, ok, "RoundTrip failed with a %T, want a *retry.Error: %v", err, err)
+	f, e := inTime(t, row.cause, p, func(f fault, p retry.Policy) error {
+		req := o.request(t, t.Context(), f.url)
+		if f.change != nil {
+			f.change(req)
+		}
+		resp, err := overBase(t, p, f.base).RoundTrip(req)
+		require.Nil(t, resp, "the response beside %v", err)
+		return err
+	})
+	err := error(e)
 
 	attempts, stop := 1, retry.ErrPermanent
 	outcome := retry.NotApplied
@@ -509,8 +530,9 @@ func (row errorRow) check(t *testing.T, o operation) {
 
 // The rows' causes.
 
-func attemptTimeout(p *retry.Policy)     { p.AttemptTimeout = short }
-func longAttemptTimeout(p *retry.Policy) { p.AttemptTimeout = long }
+func attemptTimeout(p *retry.Policy) { p.AttemptTimeout = short }
+
+func attemptWithin(d time.Duration, p *retry.Policy) { p.AttemptTimeout = d }
 
 // requestTo fails because of its URL.
 func requestTo(url string) func(*testing.T) fault {
@@ -674,12 +696,12 @@ func inHandshake(act func(net.Conn)) func(*testing.T) fault {
 // does more.
 type wire struct {
 	net.Conn
-	left  atomic.Int64 // writes of the request
+	whole atomic.Bool // net/http has the request in its buffer
 	write func(net.Conn, []byte) (int, error)
 }
 
 func (w *wire) Write(p []byte) (int, error) {
-	if w.left.Add(-1) == 0 {
+	if w.whole.CompareAndSwap(true, false) {
 		return w.write(w.Conn, p)
 	}
 	return w.Conn.Write(p)
@@ -695,12 +717,10 @@ func wired(base *http.Transport, write func(net.Conn, []byte) (int, error)) (cha
 		return w, err
 	}
 	return func(r *http.Request) {
-		writes := int64(1)
-		if r.Body != nil {
-			writes = 2 // net/http flushes the header before a body that it does not know
-		}
+		var now *wire
 		*r = *r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
-			GotConn: func(httptrace.GotConnInfo) { (<-wires).left.Store(writes) },
+			GotConn:      func(httptrace.GotConnInfo) { now = <-wires },
+			WroteRequest: func(httptrace.WroteRequestInfo) { now.whole.Store(true) },
 		}))
 	}
 }

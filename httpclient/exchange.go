@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -185,6 +186,9 @@ func (x *exchange) meant(ctx context.Context, err error) error {
 
 // failed fills in what an error of the base means.
 func (x *exchange) failed(r *retry.Result, err error, trace classify.Trace) {
+	if x.body.readError() == errBodyLength {
+		err = fmt.Errorf("%w: %w", errBodyLength, err)
+	}
 	r.Failed, r.Err = true, err
 	v, known := x.call.Classify(err)
 	sent := true // as far as is known
