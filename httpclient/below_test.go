@@ -3,6 +3,7 @@ package httpclient_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -257,7 +258,7 @@ func TestH33ClosesWhatIsTaken(t *testing.T) {
 		for n := range 2 {
 			c, other := net.Pipe()
 			defer other.Close()
-			trace.GotConn(httptrace.GotConnInfo{Conn: c, Reused: true})
+			trace.GotConn(httptrace.GotConnInfo{Conn: tls.Client(c, &tls.Config{}), Reused: true})
 			trace.WroteHeaders()
 			go drain(other)
 			_, err := c.Write([]byte("GET / HTTP/1.1\r\n"))
@@ -445,7 +446,7 @@ func hooked(req *http.Request, reused, wrote bool) {
 	c, other := net.Pipe()
 	other.Close()
 	trace.GetConn(req.URL.Host)
-	trace.GotConn(httptrace.GotConnInfo{Conn: c, Reused: reused})
+	trace.GotConn(httptrace.GotConnInfo{Conn: tls.Client(c, &tls.Config{}), Reused: reused})
 	if wrote {
 		trace.WroteHeaders()
 	}

@@ -66,6 +66,10 @@ func (attemptTimeout) Error() string        { return "httpclient: no response wi
 func (attemptTimeout) Timeout() bool        { return true }
 func (attemptTimeout) Is(target error) bool { return target == context.DeadlineExceeded }
 
+// maxStale is how many kept connections one attempt may find closed. No pool
+// holds as many by far: a base that goes on saying so is wrong.
+const maxStale = 1000
+
 // Attempt makes one attempt. A failure proved not sent on a connection that had
 // been used before is none: the server had closed it, and the request goes out
 // on the next one, until a fresh one has been used.
@@ -82,7 +86,7 @@ func (x *exchange) Attempt(ctx context.Context, t retry.Try) retry.Result {
 		sum.Connections += r.Connections
 		sum.Resends += r.Resends
 		sum.Sends += r.Sends
-		if stale(r, trace) && ctx.Err() == nil && x.body.reopen() == nil {
+		if sum.Resends < maxStale && stale(r, trace) && ctx.Err() == nil && x.body.reopen() == nil {
 			sum.Resends++
 			continue
 		}
@@ -112,7 +116,10 @@ func (x *exchange) send(ctx context.Context, t retry.Try) (retry.Result, classif
 	if x.sends++; x.sends > 1 {
 		w = &watcher{}
 	}
-	w.cancel, w.avoid, w.http2 = x.cancel, x.avoid, mayHideHTTP2(x.transport.base(), x.request)
+	base := x.transport.base()
+	known, ok := base.(*http.Transport)
+	w.cancel, w.avoid = x.cancel, x.avoid
+	w.foreign, w.http2 = !ok, ok && speaksPlainHTTP2(known, x.request)
 	w.read = isRead(x.method) && !x.body.present
 	if w.read && x.read {
 		w.spare = max(0, min(1, t.Spare))
@@ -122,7 +129,7 @@ func (x *exchange) send(ctx context.Context, t retry.Try) (retry.Result, classif
 		return retry.Result{Failed: true, Err: err, Verdict: classify.Verdict{Class: classify.Permanent, Origin: classify.Local, Reason: "body"}, Outcome: retry.NotApplied}, classify.Trace{}
 	}
 	unguard := x.body.guard(ctx)
-	resp, err := x.transport.base().RoundTrip(out)
+	resp, err := base.RoundTrip(out)
 	unguard()
 	received := time.Now()
 	trace, sent := w.facts()

@@ -18,10 +18,11 @@ import (
 // sending once more what may have arrived. Hooks can fire after RoundTrip has
 // returned, so it is never used twice.
 type watcher struct {
-	cancel context.CancelCauseFunc
-	read   bool // a read without body, which net/http sends again on its own
-	spare  int  // how often it may do so
-	http2  bool // HTTP/2 is spoken without TLS, where a connection does not tell
+	cancel  context.CancelCauseFunc
+	read    bool // a read without body, which net/http sends again on its own
+	spare   int  // how often it may do so
+	http2   bool // HTTP/2 is spoken without TLS, where a connection does not tell
+	foreign bool // the base is not net/http's
 
 	avoid   net.Conn // the answer before this send asked for another than this one
 	avoided bool     // the connection obtained last was that one
@@ -33,6 +34,7 @@ type watcher struct {
 	interims int  // 1xx seen: what was seen of a response was no answer
 	another  bool // the base has sent a request of its own after an answer
 	cut      int  // connections on which the request was kept from being sent again
+	over     bool // the base has returned: what hooks tell now comes too late
 }
 
 func (w *watcher) watch(ctx context.Context) context.Context {
@@ -60,11 +62,14 @@ func (w *watcher) getConn(string) {
 func (w *watcher) gotConn(info httptrace.GotConnInfo) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.over {
+		return
+	}
 	second := w.trace.GotConn > 0
 	old := w.trace.HTTP2
 	w.trace.GotConn++
 	w.trace.Reused = info.Reused
-	w.trace.HTTP2 = w.http2 || negotiatedHTTP2(info)
+	w.trace.HTTP2 = w.http2 || w.mayBeHTTP2(info.Conn)
 	w.conn = info.Conn
 	if w.avoided = !w.trace.HTTP2 && same(info.Conn, w.avoid); w.avoided {
 		// It is ours alone, and nothing of the request is on it yet: closing it
@@ -119,11 +124,12 @@ func (w *watcher) interim(int, textproto.MIMEHeader) error {
 
 var errInterims = errors.New("httpclient: more than 100 interim responses (1xx) to one request")
 
-// facts returns what is known now, and on how many connections the request was
-// sent, as far as they are seen.
+// facts returns what is known when the base has returned, and on how many
+// connections the request was sent, as far as they are seen.
 func (w *watcher) facts() (t classify.Trace, sent int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.over = true
 	return w.trace, w.trace.GotConn - w.cut
 }
 
@@ -143,18 +149,18 @@ func same(a, b net.Conn) bool {
 	return b != nil && reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
 }
 
-func negotiatedHTTP2(info httptrace.GotConnInfo) bool {
-	c, ok := info.Conn.(*tls.Conn)
-	return ok && c.ConnectionState().NegotiatedProtocol == "h2"
+// mayBeHTTP2 reports whether a connection is not known to speak HTTP/1. A base
+// that is not net/http's fires its hooks as it likes: where the connection does
+// not tell, what such a base does not say is not taken for a proof.
+func (w *watcher) mayBeHTTP2(conn net.Conn) bool {
+	c, ok := conn.(*tls.Conn)
+	if !ok {
+		return w.foreign
+	}
+	return c.ConnectionState().NegotiatedProtocol == "h2"
 }
 
-// mayHideHTTP2 reports whether the base may speak HTTP/2 without TLS. A base that
-// is not net/http's fires its hooks as it likes: what it does not say is not
-// taken for a proof.
-func mayHideHTTP2(base http.RoundTripper, req *http.Request) bool {
-	t, ok := base.(*http.Transport)
-	if !ok {
-		return req.URL.Scheme != "https"
-	}
+// speaksPlainHTTP2 reports whether net/http may speak HTTP/2 without TLS.
+func speaksPlainHTTP2(t *http.Transport, req *http.Request) bool {
 	return req.URL.Scheme == "http" && t.Protocols != nil && t.Protocols.UnencryptedHTTP2()
 }
