@@ -17,7 +17,8 @@ const (
 	EventAttempt EventKind = iota + 1
 	// EventRetry: another attempt is decided and follows after Wait.
 	EventRetry
-	// EventStop: the call gives up, for the reason in Stop.
+	// EventStop: the call gives up, for the reason in Stop; or, with Failed not
+	// set, would have, had not a lookup found its intention applied.
 	EventStop
 	// EventBreakerChange: the destination's circuit breaker changed its state.
 	EventBreakerChange

@@ -7,7 +7,8 @@ import (
 
 // LogTo returns an observer that writes to l: a line for each retry, pushback and
 // suppressed layer at debug level, for each call given up at warn, and for each
-// breaker change at info. Reasons are from the closed list of package classify.
+// breaker change and each lookup that found an intention applied at info.
+// Reasons are from the closed list of package classify.
 func LogTo(l *slog.Logger) Observer {
 	return func(ctx context.Context, e Event) {
 		level, message := slog.LevelDebug, ""
@@ -19,7 +20,9 @@ func LogTo(l *slog.Logger) Observer {
 		case EventLayerSuppressed:
 			message = "retry left to the layer above"
 		case EventStop:
-			level, message = slog.LevelWarn, "gave up"
+			if level, message = slog.LevelWarn, "gave up"; !e.Failed {
+				level, message = slog.LevelInfo, "found applied"
+			}
 		case EventBreakerChange:
 			level, message = slog.LevelInfo, "breaker changed"
 		default:

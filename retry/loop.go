@@ -34,8 +34,10 @@ func (c *Call) run(w work) error {
 		}
 		wait, stop := c.decide()
 		if stop != nil && c.reconcilable(stop) {
+			instead := stop
 			var applied bool
 			if applied, stop = c.reconcile(w, stop); applied {
+				c.tellFound(instead)
 				return c.succeed()
 			}
 			wait = 0 // that was before the lookup

@@ -44,6 +44,17 @@ func (c *Call) succeed() error {
 	return nil
 }
 
+// tellFound says that a lookup found the intention applied, where the call would
+// have stopped.
+func (c *Call) tellFound(stop error) {
+	if c.opts.Observer != nil {
+		c.tell(Event{
+			Kind: EventStop, Attempt: len(c.trials), Start: c.start, Duration: time.Since(c.start), Verdict: c.last.Verdict,
+			Status: c.last.Status, Err: c.last.Err, Stop: stop, Outcome: Applied,
+		})
+	}
+}
+
 // fail ends a call that stops. It returns nil where the work still holds a
 // response: that is the caller's then, and the report says the rest.
 func (c *Call) fail(stop error) error {

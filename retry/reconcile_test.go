@@ -3,6 +3,7 @@ package retry_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -225,5 +226,30 @@ func TestAFoundResultEarnsNoBudget(t *testing.T) {
 		found := retry.Reconcile(func(context.Context, retry.Intention) (none struct{}, _ error) { return none, nil })
 		require.NoError(t, d.Do(t.Context(), retry.Unsafe, failing(errCut).op, found), "Do")
 		assert.InDelta(t, before+0.01*time.Since(start).Seconds(), d.Snapshot().Budget, 1e-9, "budget")
+	})
+}
+
+// A lookup that finds the intention applied is told, for nothing else says that
+// the call ended well.
+func TestALookupThatFindsItAppliedIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var events []retry.Event
+		var log strings.Builder
+		write := retry.LogTo(slog.New(slog.NewTextHandler(&log, nil)))
+		d := to(t, steady, func(ctx context.Context, e retry.Event) {
+			events = append(events, e)
+			write(ctx, e)
+		})
+		err := d.Do(t.Context(), retry.Unsafe, failing(errCut).op, retry.Reconcile(func(context.Context, retry.Intention) (none struct{}, _ error) {
+			return none, nil
+		}))
+		require.NoError(t, err, "Do")
+		require.Equal(t, []retry.EventKind{retry.EventAttempt, retry.EventStop}, kinds(events), "events")
+		e := events[1]
+		assert.False(t, e.Failed, "Failed")
+		assert.Equal(t, retry.Applied, e.Outcome, "Outcome")
+		assert.Equal(t, retry.ErrOutcomeUnknown, e.Stop, "Stop: why there was no further attempt")
+		assert.ErrorIs(t, e.Err, errCut, "Err")
+		assert.Contains(t, log.String(), "level=INFO msg=\"found applied\"")
 	})
 }

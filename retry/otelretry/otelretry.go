@@ -44,8 +44,8 @@
 //
 // All have reintento.destination and, where they are known, reintento.operation,
 // server.address and server.port. A call that succeeded has the outcome
-// "applied" and no reintento.stop. A call that [retry.Reconcile] found to be
-// applied tells no event, and is not among the calls.
+// "applied" and no reintento.stop; one that [retry.Reconcile] found to be applied
+// has reintento.stop, too: why its attempts had ended.
 //
 // # Cardinality
 //

@@ -34,7 +34,11 @@ func traced(ctx context.Context, t trace.Tracer, e retry.Event, about []attribut
 		}
 		tell("retry", more...)
 	case retry.EventStop:
-		tell("give up", attemptKey.Int(e.Attempt), stop(e.Stop), outcome(e.Outcome))
+		name := "give up"
+		if !e.Failed {
+			name = "found applied"
+		}
+		tell(name, attemptKey.Int(e.Attempt), stop(e.Stop), outcome(e.Outcome))
 	case retry.EventPushback:
 		tell("pushback", waitKey.Float64(e.Wait.Seconds()))
 	}
