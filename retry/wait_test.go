@@ -118,8 +118,8 @@ func TestTheEndOfTimeKeepsTheLastFailure(t *testing.T) {
 }
 
 // B106: wait cannot be interrupted: wait 30 s, cancel after 50 ms: return in < 100 ms with context.Canceled.
-// B107: timer left behind for each cancelled wait: NewTimer + Stop on every path (a bubble that ends with a timer or
-// goroutine left fails).
+// B107: timer left behind for each cancelled wait: NewTimer + Stop on every path (a bubble does not end before its
+// goroutines; a timer that nothing refers to is garbage, stopped or not).
 // B105: overall timeout only breaks the inner select: after the end no request.
 func TestACancelDuringAWaitReturnsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
