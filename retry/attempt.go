@@ -47,6 +47,16 @@ func (m *mark) book() *ledger {
 	return m.ledger.Load()
 }
 
+// close ends the attempt and returns what the calls below it did. A call that
+// begins at the same moment is either in that, or sees that it came too late.
+func (m *mark) close() (below seen, any bool) {
+	m.over.Store(true)
+	if m.ledger.CompareAndSwap(nil, endedLedger) {
+		return seen{}, false
+	}
+	return m.ledger.Load().close(), true
+}
+
 type contextKey uint8
 
 // The keys are pointers: comparing them costs next to nothing, on a way that

@@ -45,7 +45,9 @@ type Call struct {
 	lastErr error // what stands for a result that was given up
 	below   *seen // what calls below did, in all attempts of a function; nil: there were none
 	outcome Outcome
-	entered bool // the outcome is in the ledger of the attempt around
+	opened  bool // the ledger of the attempt around knows that a write is under way
+	trusted bool // as which it knows it
+	entered bool // the outcome is in that ledger
 	stop    error
 	wait    time.Duration // when the destination may be asked again
 
@@ -123,7 +125,17 @@ func (c *Call) place(opts []CallOption) error {
 		}
 	}
 	c.outer = outer
-	return c.chooseKey(ring, key)
+	if err := c.chooseKey(ring, key); err != nil {
+		return err
+	}
+	if !c.enterBeginning() {
+		// The attempt around has ended at this very moment.
+		c.giveKeyBack()
+		c.ring.Store(nil)
+		c.above, c.holds, c.overlaps = nil, false, false
+		return c.place(opts)
+	}
+	return nil
 }
 
 // endBy makes t the end of the intention, if it is earlier than the present one.

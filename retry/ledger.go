@@ -11,7 +11,10 @@ import (
 // a later failure of the attempt cannot be repeated without repeating it.
 type ledger struct {
 	mu     sync.Mutex
-	writes int // calls that were no reads, however they ended
+	writes int  // calls that were no reads, however they ended
+	open   int  // writes that have begun and not ended
+	risky  int  // of these, those that are not trusted
+	closed bool // the attempt has ended: what comes now is none of it
 	seen   seen
 	told   map[*state]bool // layers below that have said they are suppressed
 }
@@ -43,10 +46,41 @@ type entry struct {
 	trusted bool // a repeat would not double its effect
 }
 
+// endedLedger is that of an attempt which ended before anybody asked for one.
+var endedLedger = &ledger{closed: true}
+
+// begin notes a write that begins, and reports whether the attempt still runs.
+// Who was let in calls end.
+func (l *ledger) begin(trusted bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	l.open++
+	if !trusted {
+		l.risky++
+	}
+	return true
+}
+
+// end notes that a write which has begun is under way no more.
+func (l *ledger) end(trusted bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open--
+	if !trusted {
+		l.risky--
+	}
+}
+
 // enter notes a finished call.
 func (l *ledger) enter(e entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
 	s := &l.seen
 	s.calls++
 	if e.write {
@@ -62,18 +96,25 @@ func (l *ledger) enter(e entry) {
 	}
 }
 
-// sum returns what is in the ledger.
-func (l *ledger) sum() seen {
+// close ends the ledger with its attempt, and returns what is in it. A write that
+// is still under way may be applied.
+func (l *ledger) close() seen {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.seen
+	l.closed = true
+	s := l.seen
+	s.calls += l.open
+	s.applied += l.open
+	s.untrusted = s.untrusted || l.risky > 0
+	s.several = s.several || l.writes+l.open > 1
+	return s
 }
 
 // tell reports whether s has not yet been told of in this attempt.
 func (l *ledger) tell(s *state) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.told[s] {
+	if l.closed || l.told[s] {
 		return false
 	}
 	if l.told == nil {

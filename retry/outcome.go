@@ -128,6 +128,21 @@ func (c *Call) verdict() classify.Verdict {
 	return v
 }
 
+// enterBeginning tells the attempt around that a write begins. It is false if
+// that attempt is over.
+func (c *Call) enterBeginning() bool {
+	l := c.book()
+	if l == nil || c.isRequest && c.request.Read {
+		return true
+	}
+	c.trusted = c.safety != Unsafe
+	if c.isRequest {
+		c.trusted = c.trust() != Unsafe
+	}
+	c.opened = l.begin(c.trusted)
+	return c.opened
+}
+
 // enterOutcome tells the attempt around what this call did.
 func (c *Call) enterOutcome(failed bool) {
 	c.entered = true
@@ -168,6 +183,9 @@ func (c *Call) end() {
 		// operation around may go on.
 		c.unknown, c.outcome, c.last = true, Unknown, &Result{Failed: true, Verdict: classify.Verdict{Reason: "unknown"}}
 		c.enterOutcome(true)
+	}
+	if c.opened {
+		c.book().end(c.trusted)
 	}
 	c.giveKeyBack()
 	c.state.leave()

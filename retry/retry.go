@@ -113,9 +113,8 @@ func (o *operation[T]) try(a *attempt) *Result {
 	} else {
 		o.value, err = o.op(a)
 	}
-	var below seen
-	if l := a.ledger.Load(); l != nil {
-		below = l.sum()
+	below, any := a.mark.close()
+	if any {
 		if o.below == nil {
 			o.below = &seen{}
 		}

@@ -1,0 +1,79 @@
+package retry_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/reintento/reintento/retry"
+)
+
+// An attempt is only as repeatable as its writes. One that is still under way
+// when the operation returns may be applied: a failure of another one, that was
+// turned away, does not repeat it.
+func TestAWriteUnderWayIsNotRepeated(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		safety retry.Safety // of the write
+		calls  int
+		stop   error
+		want   retry.Outcome
+	}{
+		{"untrusted", retry.Unsafe, 1, retry.ErrOutcomeUnknown, retry.Unknown},
+		{"keyed", retry.Keyed, 3, retry.ErrAttempts, retry.Unknown},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				outer, inner := to(t, steady), to(t, steady)
+				calls := 0
+				var left sync.WaitGroup
+				err := failure(t, outer.Do(t.Context(), retry.Unsafe, func(ctx context.Context) error {
+					calls++
+					begun := make(chan struct{})
+					left.Go(func() {
+						err := inner.Do(ctx, tt.safety, func(ctx context.Context) error {
+							close(begun)
+							<-ctx.Done()
+							return ctx.Err()
+						})
+						assert.Error(t, err, "the write that was left")
+					})
+					<-begun
+					return errRefused
+				}))
+				left.Wait()
+				assert.Equal(t, tt.calls, calls, "calls")
+				assert.ErrorIs(t, err, tt.stop)
+				assert.Equal(t, tt.want, err.Outcome, "outcome")
+			})
+		})
+	}
+}
+
+// A write in a goroutine that ended in time stands in no way.
+func TestWhatEndedInTimeMayBeRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		outer, inner := to(t, steady), to(t, steady)
+		calls := 0
+		err := outer.Do(t.Context(), retry.Unsafe, func(ctx context.Context) error {
+			if calls++; calls > 1 {
+				return nil
+			}
+			done := make(chan error)
+			go func() { done <- inner.Do(ctx, retry.Unsafe, always(errRefused).op) }()
+			select {
+			case err := <-done:
+				return err
+			case <-time.After(time.Second):
+				t.Error("the call below does not end")
+				return nil
+			}
+		})
+		assert.NoError(t, err)
+		assert.Equal(t, 2, calls)
+	})
+}
