@@ -692,16 +692,16 @@ func inHandshake(act func(net.Conn)) func(*testing.T) fault {
 	}
 }
 
-// wire is the client's end of a connection, on which the last write of a request
+// wire is the client's end of a connection, on which the first write of a request
 // does more.
 type wire struct {
 	net.Conn
-	whole atomic.Bool // net/http has the request in its buffer
-	write func(net.Conn, []byte) (int, error)
+	obtained atomic.Bool
+	write    func(net.Conn, []byte) (int, error)
 }
 
 func (w *wire) Write(p []byte) (int, error) {
-	if w.whole.CompareAndSwap(true, false) {
+	if w.obtained.CompareAndSwap(true, false) {
 		return w.write(w.Conn, p)
 	}
 	return w.Conn.Write(p)
@@ -717,10 +717,8 @@ func wired(base *http.Transport, write func(net.Conn, []byte) (int, error)) (cha
 		return w, err
 	}
 	return func(r *http.Request) {
-		var now *wire
 		*r = *r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
-			GotConn:      func(httptrace.GotConnInfo) { now = <-wires },
-			WroteRequest: func(httptrace.WroteRequestInfo) { now.whole.Store(true) },
+			GotConn: func(httptrace.GotConnInfo) { (<-wires).obtained.Store(true) },
 		}))
 	}
 }
@@ -763,10 +761,14 @@ func refusedLate(change func(t *testing.T, ca *authority, server, client *tls.Co
 			}
 			drain(c)
 		})
-		return fault{base: base, url: url, seen: seen, change: wired(base, func(c net.Conn, p []byte) (int, error) {
+		tell := wired(base, func(c net.Conn, p []byte) (int, error) {
 			defer func() { written <- struct{}{} }()
 			return c.Write(p)
-		})}
+		})
+		return fault{base: base, url: url, seen: seen, change: func(r *http.Request) {
+			r.Body, r.GetBody, r.ContentLength = nil, nil, 0 // which is one write
+			tell(r)
+		}}
 	}
 }
 
