@@ -48,6 +48,11 @@ func ForLayer(l *retry.Layer) *http.Client {
 // Transport is an [http.RoundTripper] whose requests run through a retry layer.
 // It may be shared by goroutines; its fields may not be changed once it is in
 // use.
+//
+// The Timeout of an [http.Client] around it bounds the call as a whole, with all
+// its attempts and waits, as a deadline of the request's context does: an attempt
+// that takes all of it leaves none for another. What bounds one attempt is
+// AttemptTimeout in [retry.Policy].
 type Transport struct {
 	// Layer holds the policies and the state of all destinations. It may not
 	// be nil.
@@ -159,7 +164,7 @@ func (x *exchange) open() error {
 // with or without a key.
 func (x *exchange) Describe(policy *retry.Policy) retry.Request {
 	req := x.request
-	r := retry.Request{Operation: x.method, Read: isRead(x.method), Safety: retry.Unsafe}
+	r := retry.Request{Operation: x.method, Address: req.URL, Read: isRead(x.method), Safety: retry.Unsafe}
 	if r.Read || isIdempotent(x.method) {
 		r.Safety = retry.Idempotent
 	}
