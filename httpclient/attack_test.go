@@ -7,9 +7,12 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
+	"github.com/reintento/reintento/httpclient"
 	"github.com/reintento/reintento/retry"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -105,5 +108,146 @@ func TestABaseWhoseConnectionsAreAllStale(t *testing.T) {
 		})
 		_, err := overBase(t, retry.Policy{}, base).RoundTrip(call(t, t.Context(), "GET", "https://host.example", ""))
 		assert.ErrorIs(t, err, retry.ErrAttempts)
+	})
+}
+
+// withToken is a base that sends a request of its own before each that it is
+// given, by the client and under the context of that, as a token source does.
+type withToken struct {
+	client *http.Client
+	mu     sync.Mutex
+	keys   map[string][]string // by host and path
+	answer func(*http.Request) (*http.Response, error)
+}
+
+func (b *withToken) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+		req.Body.Close()
+	}
+	b.mu.Lock()
+	if b.keys == nil {
+		b.keys = map[string][]string{}
+	}
+	b.keys[req.URL.Host+req.URL.Path] = append(b.keys[req.URL.Host+req.URL.Path], req.Header.Get("Idempotency-Key"))
+	b.mu.Unlock()
+	if req.URL.Host != "auth.example" {
+		own, err := http.NewRequestWithContext(req.Context(), "POST", "http://auth.example/token", strings.NewReader("x"))
+		if err != nil {
+			return nil, err
+		}
+		resp, err := b.client.Do(own)
+		if err != nil {
+			return nil, err
+		}
+		resp.Body.Close()
+	}
+	return b.answer(req)
+}
+
+// A key never leaves its request: what the base sends besides, under the same
+// context, has keys of its own, the same ones in each attempt, and so have the
+// hops of a redirect of that.
+func TestABasesOwnRequestHasItsOwnKey(t *testing.T) {
+	for _, method := range []string{"POST", "GET"} {
+		t.Run(method, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := &withToken{answer: func(req *http.Request) (*http.Response, error) {
+					switch req.URL.Path {
+					case "/token":
+						return givenAnswer(req, 307, http.Header{"Location": {"/other"}}, ""), nil
+					case "/first":
+						return givenAnswer(req, 503, http.Header{"Retry-After": {"1"}}, ""), nil
+					}
+					return givenAnswer(req, 200, nil, ""), nil
+				}}
+				b.client = &http.Client{Transport: overBase(t, inSteps(), b)}
+				d, err := retry.NewDestination("jobs", retry.Policy{MaxAttempts: 2, Jitter: retry.NoJitter}, nil)
+				require.NoError(t, err)
+				err = d.Do(t.Context(), retry.Unsafe, func(ctx context.Context) error {
+					for _, r := range []*http.Request{call(t, ctx, "POST", "http://a.example/pay", "x"), call(t, ctx, method, "http://a.example/first", "")} {
+						resp, err := b.client.Do(r)
+						if err == nil {
+							err = httpclient.Check(resp)
+						}
+						if err != nil {
+							return err
+						}
+						resp.Body.Close()
+					}
+					return nil
+				})
+				require.Error(t, err)
+				assert.Equal(t, b.keys["auth.example/token"], b.keys["auth.example/other"], "keys of the hops")
+				owner := map[string]string{}
+				for where, keys := range b.keys {
+					for _, key := range keys {
+						if key == "" || where == "auth.example/other" {
+							continue
+						}
+						if before, there := owner[key]; there && before != where {
+							t.Errorf("%s and %s have the same key %s", before, where, key)
+						}
+						owner[key] = where
+					}
+				}
+				assert.NotEmpty(t, owner)
+			})
+		})
+	}
+}
+
+// That the callee of a request honours keys says nothing of others to which its
+// base sends something; neither does what WithSafety declares of it.
+func TestTrustBelongsToTheRequest(t *testing.T) {
+	for name, declare := range map[string]func(context.Context, *retry.Policy) context.Context{
+		"policy": func(ctx context.Context, p *retry.Policy) context.Context {
+			p.Key.Honored = true
+			return ctx
+		},
+		"WithSafety": func(ctx context.Context, _ *retry.Policy) context.Context {
+			return retry.WithSafety(ctx, retry.Idempotent)
+		},
+		"WithSafety, keyed": func(ctx context.Context, _ *retry.Policy) context.Context {
+			return retry.WithSafety(ctx, retry.Keyed)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := &withToken{answer: func(*http.Request) (*http.Response, error) { return nil, io.EOF }}
+				p := retry.Policy{MaxAttempts: 1}
+				ctx := declare(t.Context(), &p)
+				l, err := retry.NewLayer(retry.Organization{Destinations: map[string]retry.Policy{"a.example": p}}, nil)
+				require.NoError(t, err)
+				b.client = &http.Client{Transport: &httpclient.Transport{Layer: l, Base: b}}
+				_, err = b.client.Do(call(t, ctx, "POST", "http://a.example/pay", "x"))
+				require.Error(t, err)
+				assert.Len(t, b.keys["auth.example/token"], 1, "requests of the base's own, after a lost answer")
+			})
+		})
+	}
+}
+
+// A key that a request brings along is taken: another write of the operation
+// derives its own.
+func TestAKeyInTheHeaderIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &withToken{answer: func(req *http.Request) (*http.Response, error) { return givenAnswer(req, 200, nil, ""), nil }}
+		c := &http.Client{Transport: overBase(t, retry.Policy{}, b)}
+		d, err := retry.NewDestination("jobs", retry.Policy{}, nil)
+		require.NoError(t, err)
+		require.NoError(t, d.Do(t.Context(), retry.Unsafe, func(ctx context.Context) error {
+			first := call(t, ctx, "POST", "http://auth.example/first", "x")
+			first.Header.Set("Idempotency-Key", retry.Key(ctx))
+			for _, req := range []*http.Request{first, call(t, ctx, "POST", "http://auth.example/second", "x")} {
+				resp, err := c.Do(req)
+				if err != nil {
+					return err
+				}
+				resp.Body.Close()
+			}
+			return nil
+		}))
+		assert.NotEqual(t, b.keys["auth.example/first"], b.keys["auth.example/second"])
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/reintento/reintento/retry"
 )
@@ -75,5 +76,38 @@ func TestWhatEndedInTimeMayBeRepeated(t *testing.T) {
 		})
 		assert.NoError(t, err)
 		assert.Equal(t, 2, calls)
+	})
+}
+
+// An attempt's keys are not used for what happens after it. A key that the caller
+// states is another matter: background work that was begun in an attempt, or in a
+// handler of a marked request, sends the stored key and no other.
+func TestAStatedKeyOutlivesTheAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := to(t, steady)
+		marked, done := retry.WithMark(t.Context(), 1, 3)
+		var inAttempt context.Context
+		require.NoError(t, d.Do(t.Context(), retry.Unsafe, func(ctx context.Context) error {
+			inAttempt = ctx
+			return nil
+		}))
+		done()
+		for name, ctx := range map[string]context.Context{"attempt": inAttempt, "handler": marked} {
+			ctx = retry.WithIntention(context.WithoutCancel(ctx), retry.Intention{Key: "order-17"})
+			for want, ctx := range map[string]context.Context{"order-17": ctx, retry.Key(retry.SubKey(ctx, "fee")): retry.SubKey(ctx, "fee")} {
+				var key string
+				require.NoError(t, d.Do(ctx, retry.Unsafe, func(ctx context.Context) error {
+					key = retry.Key(ctx)
+					return nil
+				}))
+				assert.Equal(t, want, key, "key after the %s", name)
+			}
+		}
+		var key string
+		require.NoError(t, d.Do(context.WithoutCancel(inAttempt), retry.Unsafe, func(ctx context.Context) error {
+			key = retry.Key(ctx)
+			return nil
+		}))
+		assert.NotEqual(t, retry.Key(inAttempt), key, "key of what happens after the attempt")
 	})
 }

@@ -85,6 +85,10 @@ func (a *attempt) Value(key any) any {
 		return a.call.keys()
 	case callKey:
 		return a.call
+	case safetyKey:
+		if a.call.isRequest { // it was for this request alone
+			return nil
+		}
 	}
 	return a.Context.Value(key)
 }

@@ -26,6 +26,7 @@ type Call struct {
 
 	outer     *mark                   // the attempt around, if it repeats or is watched
 	ring      atomic.Pointer[keyring] // see keys
+	around    *keyring                // that of the intention around a request without key
 	holds     bool                    // ring was taken from that of the attempt around
 	overlaps  bool                    // an equal write of the attempt around is running
 	firstSent time.Time               // if ring was not there before
@@ -116,12 +117,17 @@ func (c *Call) place(opts []CallOption) error {
 	ring, _ := c.ctx.Value(ringKey).(*keyring)
 	if outer != nil && outer.over.Load() {
 		// The attempt around has ended: its keys may not be used for what
-		// happens after it.
-		outer, ring = nil, nil
+		// happens after it. One that was stated since is the caller's own.
+		outer = nil
+		if ring != nil && !ring.stated {
+			ring = nil
+		}
 	}
 	if outer != nil && c.isRequest {
-		if above, ok := CallOf(c.ctx); ok && above.isRequest {
+		if above, ok := CallOf(c.ctx); ok && above.isRequest && c.isThatOf(above, key) {
 			c.above = above
+			c.request.Safety, c.request.Read = above.request.Safety, above.request.Read
+			c.safety = c.request.Safety
 		}
 	}
 	c.outer = outer
@@ -132,10 +138,19 @@ func (c *Call) place(opts []CallOption) error {
 		// The attempt around has ended at this very moment.
 		c.giveKeyBack()
 		c.ring.Store(nil)
-		c.above, c.holds, c.overlaps = nil, false, false
+		c.around, c.above, c.holds, c.overlaps = nil, nil, false, false
 		return c.place(opts)
 	}
 	return nil
+}
+
+// isThatOf reports whether the request of c is that of above on its way through
+// another transport, and not one that its base sends besides.
+func (c *Call) isThatOf(above *Call, key string) bool {
+	if r := above.ring.Load(); r != nil && key != "" && r.intention().Key == key {
+		return true
+	}
+	return c.request.Operation == above.request.Operation && c.request.address() == above.request.address()
 }
 
 // endBy makes t the end of the intention, if it is earlier than the present one.
@@ -189,7 +204,7 @@ func (c *Call) nextAttempt() *attempt {
 	if c.suppressed() {
 		a.mark.number, a.mark.limit = c.outer.number, c.outer.limit
 	}
-	a.mark.keyed = c.safety == Keyed || c.outer != nil && c.outer.keyed || c.isRequest && c.trust() == Keyed
+	a.mark.keyed = !c.isRequest && c.safety == Keyed || c.outer != nil && c.outer.keyed
 	if r := c.ring.Load(); r != nil {
 		r.sent(c.attemptStart)
 	}

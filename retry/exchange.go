@@ -3,6 +3,7 @@ package retry
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/reintento/reintento/classify"
@@ -58,18 +59,27 @@ type Result struct {
 
 // Request describes to the loop what an exchange is about.
 type Request struct {
-	Operation string // for logs, metrics and errors
-	Target    string // method and target: what makes two writes equal; see Within
-	Read      bool   // it changes nothing
-	Safety    Safety // what is declared; Unsafe with a key becomes Keyed where the key is trusted
-	Carries   bool   // it carries a key
-	Key       string // the caller's own, which declares that it is honoured
-	Following *Call  // the call of the previous redirect hop
-	Err       error  // why it cannot be sent; nil if it can
+	Operation string       // for logs, metrics and errors
+	Target    string       // method and target: what makes two writes equal; see Within
+	Address   fmt.Stringer // where it goes, if Target does not say; asked where one transport is inside another
+	Read      bool         // it changes nothing
+	Safety    Safety       // what is declared; Unsafe with a key becomes Keyed where the key is trusted
+	Carries   bool         // it carries a key
+	Key       string       // the caller's own, which declares that it is honoured
+	Following *Call        // the call of the previous redirect hop
+	Err       error        // why it cannot be sent; nil if it can
 
 	// Until ends the intention, where the end is no context's. Zero means no
 	// such end.
 	Until time.Time
+}
+
+// address tells the request from others of the same operation.
+func (r *Request) address() string {
+	if r.Address != nil {
+		return r.Address.String()
+	}
+	return r.Target
 }
 
 // Exchange runs x through the loop. A nil error means that the exchange holds

@@ -27,7 +27,7 @@ type Intention struct {
 // is sent. Without a key, one is made, or inside an attempt derived, so that it
 // is the same in each attempt.
 func WithIntention(ctx context.Context, in Intention) context.Context {
-	r := &keyring{key: in.Key, declared: in.Key != "", operation: in.Operation, firstSent: in.FirstSent}
+	r := &keyring{key: in.Key, declared: in.Key != "", stated: in.Key != "", operation: in.Operation, firstSent: in.FirstSent}
 	if in.Key == "" {
 		if around, ok := ctx.Value(ringKey).(*keyring); ok {
 			r.parent, r.label = around, "intention\n"+in.Operation
@@ -81,7 +81,7 @@ func SubKey(ctx context.Context, part string) context.Context {
 	if r == nil {
 		return ctx
 	}
-	return context.WithValue(ctx, ringKey, r.child("part\n"+part))
+	return context.WithValue(ctx, ringKey, r.part(part))
 }
 
 // CheckKey reports whether key can be an idempotency key: 1 to 255 visible

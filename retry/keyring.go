@@ -21,6 +21,7 @@ type keyring struct {
 	label     string   // what to derive with; empty: the parent's key itself
 	declared  bool     // the caller gave the key, and so says that it is honoured
 	received  bool     // the key came from another process: nobody takes it as it is
+	stated    bool     // by WithIntention: the key outlives the attempt it was stated in
 	operation string
 	firstSent time.Time
 	what      string // what it was taken for; guarded by the parent's mu
@@ -93,15 +94,17 @@ func (r *keyring) sent(now time.Time) {
 	}
 }
 
-// child returns the keyring for a label, the same one each time. An empty label
-// stands for the key itself.
-func (r *keyring) child(label string) *keyring {
+// part returns the keyring of a named part.
+func (r *keyring) part(name string) *keyring {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.childLocked(label)
+	c := r.childLocked("part\n" + name)
+	c.stated = r.stated
+	return c
 }
 
-// childLocked is child with r.mu held.
+// childLocked returns the keyring for a label, the same one each time. An empty
+// label stands for the key itself. r.mu is held.
 func (r *keyring) childLocked(label string) *keyring {
 	if c := r.children[label]; c != nil {
 		return c
@@ -131,12 +134,9 @@ func (r *keyring) take(m *mark, what string) (k *keyring, overlaps bool) {
 	defer r.mu.Unlock()
 	n := 1
 	if m != nil || r.received {
-		if r.of != m || r.equal == nil {
-			r.of, r.equal = m, make(map[string]same, 1)
-		}
-		s := r.equal[what]
+		s := r.countLocked(m, what)
 		overlaps = s.running > 0
-		s.begun, s.running = s.begun+1, s.running+1
+		s.running++
 		r.equal[what] = s
 		n = s.begun
 	}
@@ -150,6 +150,52 @@ func (r *keyring) take(m *mark, what string) (k *keyring, overlaps bool) {
 	}
 	k.what = what
 	return k, overlaps
+}
+
+// countLocked counts one more write of a kind in the attempt m. r.mu is held.
+func (r *keyring) countLocked(m *mark, what string) same {
+	if r.of != m || r.equal == nil {
+		r.of, r.equal = m, make(map[string]same, 1)
+	}
+	s := r.equal[what]
+	s.begun++
+	r.equal[what] = s
+	return s
+}
+
+// use returns the keyring of a write that brings the key itself along, so that
+// no other kind of write takes it.
+func (r *keyring) use(m *mark, what string) *keyring {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.countLocked(m, what)
+	if !r.taken {
+		r.taken, r.taker = true, what
+	}
+	return r.childLocked("")
+}
+
+// itsOwn is who takes the key of a request: the request. What else is sent in
+// its attempts, such as the request for a token, derives from it.
+const itsOwn = "\n"
+
+func (r *keyring) reserve() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.taken, r.taker = true, itsOwn
+}
+
+// belowKeyless makes the keyring of a request that carries no key: nobody below
+// takes the key of the intention around either.
+func (r *keyring) belowKeyless(c *Call) *keyring {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c.ring.Load() == nil {
+		what := "below\n" + c.dest.name + "\n" + c.operation
+		n := r.countLocked(c.outer, what).begun
+		c.ring.Store(r.childLocked(what + "\n" + strconv.Itoa(n)))
+	}
+	return c.ring.Load()
 }
 
 // release notes that the call which took k in the attempt m has ended.
@@ -168,7 +214,14 @@ func (c *Call) keys() *keyring {
 	if r := c.ring.Load(); r != nil {
 		return r
 	}
-	c.ring.CompareAndSwap(nil, &keyring{firstSent: c.firstSent})
+	if c.around != nil {
+		return c.around.belowKeyless(c)
+	}
+	r := &keyring{firstSent: c.firstSent}
+	if c.isRequest && c.request.Carries {
+		r.taken, r.taker = true, itsOwn
+	}
+	c.ring.CompareAndSwap(nil, r)
 	return c.ring.Load()
 }
 
@@ -192,7 +245,7 @@ func (c *Call) chooseKey(ring *keyring, key string) error {
 		c.ring.Store(c.request.Following.keys())
 		c.unknown = c.request.Following.unknown
 	case key != "" && key == around && !ring.received:
-		k := ring.child("")
+		k := ring.use(c.outer, c.what())
 		if !c.isRequest { // else it was set on the way through another layer, with that layer's trust
 			k.declare()
 		}
@@ -202,18 +255,25 @@ func (c *Call) chooseKey(ring *keyring, key string) error {
 		c.ring.Store(&keyring{key: key, declared: true})
 	case ring == nil:
 	case c.isRequest && !c.request.Carries:
-		c.ring.Store(&keyring{parent: ring, label: c.request.Target})
+		c.around = ring
 	default:
-		what := c.request.Target
-		if !c.isRequest {
-			what = "do\n" + c.dest.name + "\n" + c.operation
-		}
-		k, overlaps := ring.take(c.outer, what)
+		k, overlaps := ring.take(c.outer, c.what())
 		c.ring.Store(k)
 		c.holds, c.overlaps = true, overlaps
 		c.operation = orElse(c.operation, k.operation)
 	}
+	if r := c.ring.Load(); r != nil && c.isRequest {
+		r.reserve()
+	}
 	return nil
+}
+
+// what names the call among the others that share an intention.
+func (c *Call) what() string {
+	if c.isRequest {
+		return c.request.Target
+	}
+	return "do\n" + c.dest.name + "\n" + c.operation
 }
 
 // giveKeyBack notes that the call has ended, so that an equal one after it does

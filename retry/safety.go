@@ -47,7 +47,8 @@ func (c *Call) trust() Safety {
 		return Idempotent
 	case !c.request.Carries || c.overlaps || !c.keyValid():
 		return Unsafe
-	case c.request.Safety == Keyed, c.policy.Key.Honored, c.outer != nil && c.outer.keyed, c.keys().isDeclared():
+	case c.request.Safety == Keyed, c.policy.Key.Honored, c.outer != nil && c.outer.keyed,
+		c.above != nil && c.above.trust() == Keyed, c.keys().isDeclared():
 		return Keyed
 	}
 	return Unsafe
