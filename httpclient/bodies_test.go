@@ -84,7 +84,7 @@ func TestH48BrokenBodies(t *testing.T) {
 				t.Parallel()
 				p := o.policy()
 				p.MaxAttempts = 2
-				f, e := inTime(t, row.cause, p, func(f fault, p retry.Policy) error {
+				f, e := inTime(t, row.cause, p, func(f fault, p retry.Policy) (int, error) {
 					tr := overBase(t, p, f.base)
 					_, err := retry.Do(t.Context(), tr.Layer.To("operation"), o.safety, func(ctx context.Context) ([]byte, error) {
 						resp, err := tr.RoundTrip(o.request(t, ctx, f.url))
@@ -94,7 +94,7 @@ func TestH48BrokenBodies(t *testing.T) {
 						defer resp.Body.Close()
 						return io.ReadAll(resp.Body)
 					})
-					return err
+					return len(f.seen), err
 				})
 				err := error(e)
 				attempts := 2

@@ -35,9 +35,8 @@ type fault struct {
 	url    string
 	seen   chan struct{}           // the requests that a peer has read whole; nil: no peer could read one
 	change func(req *http.Request) // of the request
-	policy func(p *retry.Policy)
-	// within sets a time within which the request must be with its peer. The
-	// test gives more of it until it is.
+	// within sets a time within which the request must be where the fault
+	// happens to it. The test gives more of it until it is.
 	within func(d time.Duration, p *retry.Policy)
 }
 
@@ -108,7 +107,7 @@ var beforeSending = map[string]errorRow{
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
-		return fault{base: base, url: "http://127.0.0.1/", policy: attemptTimeout}
+		return fault{base: base, url: "http://127.0.0.1/", within: attemptWithin}
 	}, class: retryable, reason: "timeout", is: context.DeadlineExceeded},
 	"the host is unreachable":    {cause: errno("connect", syscall.EHOSTUNREACH), class: retryable, reason: "dial", is: syscall.EHOSTUNREACH},
 	"the network is unreachable": {cause: errno("connect", syscall.ENETUNREACH), class: retryable, reason: "dial", is: syscall.ENETUNREACH},
@@ -147,7 +146,7 @@ var beforeSending = map[string]errorRow{
 	"FORMERR":  {cause: resolver(1), class: retryable, reason: "dns"},
 	"a DNS server that says nothing": {cause: func(t *testing.T) fault {
 		f := resolver(-1)(t)
-		f.policy = attemptTimeout
+		f.within = attemptWithin
 		return f
 	}, class: retryable, reason: "timeout"},
 	"a DNS server that says nothing within the dialer's time": {cause: func(t *testing.T) fault {
@@ -174,7 +173,7 @@ var beforeSending = map[string]errorRow{
 	"the proxy closes after CONNECT":     {cause: connectAnswered(""), class: retryable, reason: "closed", is: io.ErrUnexpectedEOF},
 	"the proxy says nothing to CONNECT": {cause: func(t *testing.T) fault {
 		f := through(t, "http://"+serve(t, func(c net.Conn, _ int) { drain(c) }), "https://127.0.0.1/")
-		f.policy = attemptTimeout
+		f.within = attemptWithin
 		return f
 	}, class: retryable, reason: "timeout"},
 	"the SOCKS proxy refuses": {cause: func(t *testing.T) fault {
@@ -243,7 +242,7 @@ var beforeSending = map[string]errorRow{
 	}, class: retryable, reason: "timeout"},
 	"no end of the handshake within the attempt's time": {cause: func(t *testing.T) fault {
 		f := inHandshake(func(c net.Conn) { drain(c) })(t)
-		f.policy = attemptTimeout
+		f.within = attemptWithin
 		return f
 	}, class: retryable, reason: "timeout"},
 	"no place among the connections of the host": {cause: func(t *testing.T) fault {
@@ -255,7 +254,7 @@ var beforeSending = map[string]errorRow{
 		}}
 		base := fresh(t)
 		base.MaxConnsPerHost = 1
-		f := fault{base: base, url: "http://" + serve(t, p.serve), policy: attemptTimeout}
+		f := fault{base: base, url: "http://" + serve(t, p.serve), within: attemptWithin}
 		ctx, cancel := context.WithCancel(t.Context())
 		var holder sync.WaitGroup
 		holder.Go(func() {
@@ -449,20 +448,17 @@ func TestH48Errors(t *testing.T) {
 }
 
 // inTime gets faults and runs them with more and more time, until each of the
-// attempts has reached the peer within it.
-func inTime(t *testing.T, cause func(*testing.T) fault, p retry.Policy, run func(f fault, p retry.Policy) error) (fault, *retry.Error) {
-	for d := 20 * time.Millisecond; ; d *= 2 {
+// attempts has reached its fault within it. run says how many have.
+func inTime(t *testing.T, cause func(*testing.T) fault, p retry.Policy, run func(f fault, p retry.Policy) (reached int, err error)) (fault, *retry.Error) {
+	for d := 10 * time.Millisecond; ; d *= 2 {
 		f := cause(t)
-		if f.policy != nil {
-			f.policy(&p)
-		}
 		if f.within != nil {
 			f.within(d, &p)
 		}
-		err := run(f, p)
+		reached, err := run(f, p)
 		e, ok := errors.AsType[*retry.Error](err)
 		require.True(t, ok, "it failed with a %T, want a *retry.Error: %v", err, err)
-		if f.within == nil || len(f.seen) == len(e.Attempts) {
+		if f.within == nil || reached == len(e.Attempts) {
 			return f, e
 		}
 	}
@@ -471,14 +467,19 @@ func inTime(t *testing.T, cause func(*testing.T) fault, p retry.Policy, run func
 func (row errorRow) check(t *testing.T, o operation) {
 	p := o.policy()
 	p.MaxAttempts = 2
-	f, e := inTime(t, row.cause, p, func(f fault, p retry.Policy) error {
-		req := o.request(t, t.Context(), f.url)
+	f, e := inTime(t, row.cause, p, func(f fault, p retry.Policy) (int, error) {
+		var asked atomic.Int64 // for a connection
+		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GetConn: func(string) { asked.Add(1) }})
+		req := o.request(t, ctx, f.url)
 		if f.change != nil {
 			f.change(req)
 		}
 		resp, err := overBase(t, p, f.base).RoundTrip(req)
 		require.Nil(t, resp, "the response beside %v", err)
-		return err
+		if row.sent {
+			return len(f.seen), err
+		}
+		return int(asked.Load()), err
 	})
 	err := error(e)
 
@@ -529,8 +530,6 @@ func (row errorRow) check(t *testing.T, o operation) {
 }
 
 // The rows' causes.
-
-func attemptTimeout(p *retry.Policy) { p.AttemptTimeout = short }
 
 func attemptWithin(d time.Duration, p *retry.Policy) { p.AttemptTimeout = d }
 
