@@ -16,6 +16,9 @@ func (x *exchange) answered(r *retry.Result, resp *http.Response, received time.
 	code := resp.StatusCode
 	r.Status = code
 	r.Outcome = retry.Applied
+	if x.safety == retry.Keyed && says(resp.Header, "Idempotency-Status", "ignored") {
+		x.safety, r.KeyIgnored = retry.Unsafe, true
+	}
 	v, failed := classify.Status(code, resp.Header, received)
 	if code == http.StatusSwitchingProtocols && x.request.Header.Get("Upgrade") != "" {
 		failed = false
@@ -38,7 +41,7 @@ func (x *exchange) answered(r *retry.Result, resp *http.Response, received time.
 	switch {
 	case declared || refused:
 	case code == http.StatusConflict && x.safety == retry.Keyed:
-		v.Class = classify.Retryable // the first attempt is still running
+		v.Class, r.InProgress = classify.Retryable, true // the first attempt is still running
 	case code == http.StatusMisdirectedRequest || code == http.StatusTooEarly:
 		if x.repeated[code] {
 			v.Class = classify.Permanent
@@ -49,9 +52,6 @@ func (x *exchange) answered(r *retry.Result, resp *http.Response, received time.
 		x.repeated[code] = true
 	}
 	v.Repeatable = x.safety != retry.Unsafe
-	if x.safety == retry.Keyed && says(resp.Header, "Idempotency-Status", "ignored") {
-		v.Repeatable, r.Final = false, false
-	}
 	r.Verdict = v
 	r.Outcome = x.outcome(code, v, resp.Header, received, declared)
 	r.Well = code < 500 && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests
@@ -71,6 +71,10 @@ func (x *exchange) outcome(code int, v classify.Verdict, h http.Header, received
 	case http.StatusSwitchingProtocols, http.StatusMultipleChoices, http.StatusMovedPermanently, http.StatusFound,
 		http.StatusUseProxy, 306, http.StatusFailedDependency:
 		return retry.Unknown // nothing says that it was not applied
+	case http.StatusConflict:
+		if x.safety == retry.Keyed && !declared {
+			return retry.Unknown // it is being done under this key, by whom ever
+		}
 	}
 	if !declared {
 		// A server that refuses a repeat has not said that it did nothing.

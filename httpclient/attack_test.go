@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/reintento/reintento/httpclient"
 	"github.com/reintento/reintento/retry"
@@ -250,4 +251,138 @@ func TestAKeyInTheHeaderIsTaken(t *testing.T) {
 		}))
 		assert.NotEqual(t, b.keys["auth.example/first"], b.keys["auth.example/second"])
 	})
+}
+
+// givingBack is a base that reads each request whole and answers as a script
+// says: a status, or 0 for an answer that is lost.
+func givingBack(n *int, h http.Header, codes ...int) roundTrip {
+	return func(req *http.Request) (*http.Response, error) {
+		if req.Body != nil {
+			_, _ = io.Copy(io.Discard, req.Body)
+			req.Body.Close()
+		}
+		*n++
+		if *n > len(codes) {
+			return givenAnswer(req, 200, nil, ""), nil
+		}
+		if codes[*n-1] == 0 {
+			return nil, io.EOF
+		}
+		return givenAnswer(req, codes[*n-1], h, ""), nil
+	}
+}
+
+// Idempotency-Status: ignored makes a K operation N. It stays one: what is lost
+// after that is not repeated, nor is what was lost before, whatever the answer.
+func TestAnIgnoredKeyStaysIgnored(t *testing.T) {
+	for _, codes := range [][]int{{503, 0}, {0, 503}, {0, 409}, {0, 425}} {
+		for _, inside := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				n := 0
+				p := inSteps()
+				p.Key.Honored = true
+				h := http.Header{"Retry-After": {"1"}, "Idempotency-Status": {"ignored"}}
+				c := &http.Client{Transport: overBase(t, p, givingBack(&n, h, codes...))}
+				post := func(ctx context.Context) error {
+					resp, err := c.Do(call(t, ctx, "POST", "http://host.example", "x"))
+					if err == nil {
+						err = httpclient.Check(resp)
+					}
+					return err
+				}
+				d, err := retry.NewDestination("jobs", inSteps(), nil)
+				require.NoError(t, err)
+				if inside {
+					err = d.Do(t.Context(), retry.Unsafe, post)
+				} else {
+					err = post(t.Context())
+				}
+				assert.ErrorIs(t, err, retry.ErrOutcomeUnknown, "answers %v, inside an operation: %v", codes, inside)
+				assert.Equal(t, 2, n, "requests of answers %v, inside an operation: %v", codes, inside)
+			})
+		}
+	}
+}
+
+// A key that the callee has forgotten by the next attempt of the operation around
+// makes a repeat no safer than none: nothing is sent.
+func TestAKeyExpiresBetweenAttemptsOfAnOperation(t *testing.T) {
+	for _, row := range []struct {
+		name     string
+		key      string // in the header
+		answer   int
+		safety   retry.Safety // of the operation
+		requests int
+		outcome  retry.Outcome
+	}{
+		{"derived", "", 500, retry.Unsafe, 1, retry.Unknown},
+		{"the caller's own", "order-17", 500, retry.Unsafe, 1, retry.Unknown},
+		{"turned away", "", 429, retry.Unsafe, 3, retry.NotApplied},
+		{"declared idempotent", "", 500, retry.Idempotent, 3, retry.Unknown},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := 0
+				p := retry.Policy{PrivatePushback: true}
+				p.Key.Honored, p.Key.ValidFor = true, time.Second
+				c := &http.Client{Transport: overBase(t, p, givingBack(&n, http.Header{"Retry-After": {"5"}}, row.answer, row.answer, row.answer))}
+				d, err := retry.NewDestination("jobs", retry.Policy{}, nil)
+				require.NoError(t, err)
+				err = d.Do(t.Context(), row.safety, func(ctx context.Context) error {
+					req := call(t, ctx, "POST", "http://host.example", "x")
+					if row.key != "" {
+						req.Header.Set("Idempotency-Key", row.key)
+					}
+					resp, err := c.Do(req)
+					if err == nil {
+						err = httpclient.Check(resp)
+					}
+					return err
+				})
+				assert.Equal(t, row.outcome, failureOf(t, err).Outcome)
+				assert.Equal(t, row.requests, n, "requests")
+			})
+		})
+	}
+}
+
+// A write that may have been applied is not sent to another origin, where its key
+// is not known, by a client that follows redirects there.
+func TestNoHopElsewhereAfterALostAnswer(t *testing.T) {
+	for _, codes := range [][]int{{0, 307}, {307}} {
+		synctest.Test(t, func(t *testing.T) {
+			n := 0
+			p := honored()
+			base := givingBack(&n, http.Header{"Location": {"http://elsewhere.example/"}}, codes...)
+			resp, err := (&http.Client{Transport: overBase(t, p, base)}).Do(call(t, t.Context(), "POST", "http://host.example", "x"))
+			if len(codes) == 1 { // nothing was lost
+				require.NoError(t, err)
+				resp.Body.Close()
+				assert.Equal(t, 2, n, "requests")
+				return
+			}
+			assert.ErrorIs(t, err, retry.ErrOutcomeUnknown)
+			assert.Equal(t, 2, n, "requests")
+		})
+	}
+}
+
+// B139: a 409 says that the callee is at work under the same key. Where the key
+// was not made by this call, that may be what was sent before it.
+func TestStillInProgressElsewhere(t *testing.T) {
+	for name, key := range map[string]func(context.Context) context.Context{
+		"stored": func(ctx context.Context) context.Context {
+			return retry.WithIntention(ctx, retry.Intention{Key: "order-17", FirstSent: time.Now().Add(-time.Minute)})
+		},
+		"received": func(ctx context.Context) context.Context { return retry.WithReceivedKey(ctx, "order-17") },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			n := 0
+			resp, err := overBase(t, honored(), givingBack(&n, nil, 409, 409, 409, 409)).RoundTrip(call(t, key(t.Context()), "POST", "http://host.example", "x"))
+			require.NoError(t, err)
+			assert.Equal(t, 409, resp.StatusCode)
+			assert.Equal(t, retry.Unknown, httpclient.ReportOf(resp).Outcome, "outcome under a %s key", name)
+			assert.ErrorIs(t, httpclient.Check(resp), retry.ErrOutcomeUnknown)
+		})
+	}
 }

@@ -29,11 +29,12 @@ type Attempt struct {
 // mark says that a layer above counts attempts, so that no layer below repeats
 // as well. It counts only while its attempt runs.
 type mark struct {
-	number int // of the outermost layer, from 1
-	limit  int
-	keyed  bool // the caller trusts the keys of all writes in the attempt
-	over   atomic.Bool
-	remote bool // the layer above is in another process
+	number     int // of the outermost layer, from 1
+	limit      int
+	keyed      bool // the caller trusts the keys of all writes in the attempt
+	idempotent bool // the caller declared that it may be repeated whatever is in it
+	over       atomic.Bool
+	remote     bool // the layer above is in another process
 
 	ledger atomic.Pointer[ledger] // see book
 }

@@ -205,6 +205,7 @@ func (c *Call) nextAttempt() *attempt {
 		a.mark.number, a.mark.limit = c.outer.number, c.outer.limit
 	}
 	a.mark.keyed = !c.isRequest && c.safety == Keyed || c.outer != nil && c.outer.keyed
+	a.mark.idempotent = !c.isRequest && c.safety == Idempotent || c.outer != nil && c.outer.idempotent
 	if r := c.ring.Load(); r != nil {
 		r.sent(c.attemptStart)
 	}

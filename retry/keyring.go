@@ -22,6 +22,8 @@ type keyring struct {
 	declared  bool     // the caller gave the key, and so says that it is honoured
 	received  bool     // the key came from another process: nobody takes it as it is
 	stated    bool     // by WithIntention: the key outlives the attempt it was stated in
+	ignored   bool     // the callee said that it does not honour the key
+	inDoubt   bool     // a call that took it may have been applied
 	operation string
 	firstSent time.Time
 	what      string // what it was taken for; guarded by the parent's mu
@@ -85,6 +87,40 @@ func (r *keyring) isDeclared() bool {
 	return r.declared
 }
 
+// ignore notes that the callee does not honour the key.
+func (r *keyring) ignore() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ignored = true
+}
+
+func (r *keyring) isIgnored() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ignored
+}
+
+// doubt notes that what was sent under the key may have been applied.
+func (r *keyring) doubt() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.inDoubt = true
+}
+
+func (r *keyring) isInDoubt() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.inDoubt
+}
+
+// isFromElsewhere reports whether the key, or one that it derives from, was given
+// by the caller or received: it may have been sent before.
+func (r *keyring) isFromElsewhere() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.declared || r.received || r.parent != nil && r.parent.isFromElsewhere()
+}
+
 // sent notes that an attempt begins. Only the first counts.
 func (r *keyring) sent(now time.Time) {
 	r.mu.Lock()
@@ -92,6 +128,15 @@ func (r *keyring) sent(now time.Time) {
 	if r.firstSent.IsZero() {
 		r.firstSent = now
 	}
+}
+
+// given returns the keyring of a key that a request brings along.
+func (r *keyring) given(key string) *keyring {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.childLocked("given\n" + key)
+	c.key, c.declared = key, true
+	return c
 }
 
 // part returns the keyring of a named part.
@@ -251,6 +296,8 @@ func (c *Call) chooseKey(ring *keyring, key string) error {
 		}
 		c.ring.Store(k)
 		c.operation = orElse(c.operation, k.operation)
+	case key != "" && c.isRequest && c.outer != nil && !c.outer.remote && ring != nil:
+		c.ring.Store(ring.given(key)) // the same in each attempt around
 	case key != "":
 		c.ring.Store(&keyring{key: key, declared: true})
 	case ring == nil:

@@ -70,7 +70,8 @@ func (c *Call) enter() (pass breaker.Pass, stop error) {
 			return pass, stop
 		}
 	}
-	if c.sent > 0 && c.unknown && c.keyExpired() {
+	if c.inDoubt() && c.keyLost() {
+		c.unknown = true
 		return pass, ErrOutcomeUnknown
 	}
 	pass, err := c.state.breaker.Allow()
@@ -99,6 +100,7 @@ func (c *Call) attempt(w work, pass *breaker.Pass) {
 	if r.Failed && r.Err != nil && c.ctx.Err() != nil {
 		r.Verdict.Origin, r.Verdict.Reason = classify.Caller, "canceled"
 	}
+	c.learn(r)
 	result := breaker.Success
 	if r.Failed {
 		result = breaker.ResultOf(r.Verdict)
@@ -122,7 +124,7 @@ func (c *Call) decide() (wait time.Duration, stop error) {
 		return 0, ErrPermanent
 	case !c.fits(0):
 		return 0, ErrDeadline
-	case v.Class == classify.Ambiguous && !v.Repeatable && !c.declaredRepeatable():
+	case v.Class == classify.Ambiguous && !v.Repeatable && !c.declaredRepeatable(), c.unknown && c.keyLost():
 		return 0, ErrOutcomeUnknown
 	}
 	if stop = c.afford(); stop != nil {

@@ -107,6 +107,8 @@ func (c *Call) verdict() classify.Verdict {
 	switch {
 	case c.ctx.Err() != nil:
 		v.Origin, v.Reason = classify.Caller, "canceled"
+	case c.sent == 0 && c.stop == ErrOutcomeUnknown: // of an earlier attempt or hop
+		v = classify.Verdict{Reason: "unknown"}
 	case refused:
 		v = open.Verdict()
 		v.RetryAfter = c.wait
@@ -149,6 +151,9 @@ func (c *Call) enterOutcome(failed bool) {
 	l := c.book()
 	if l == nil {
 		return
+	}
+	if r := c.ring.Load(); r != nil && c.outcome != NotApplied {
+		r.doubt()
 	}
 	e := entry{failed: failed, outcome: c.outcome}
 	if failed {

@@ -54,17 +54,49 @@ func (c *Call) trust() Safety {
 	return Unsafe
 }
 
-// keyValid reports whether the callee still remembers the key.
+// keyValid reports whether the callee still remembers the key, as far as is
+// known, and has not said that it ignores it.
 func (c *Call) keyValid() bool {
+	if r := c.ring.Load(); r != nil && r.isIgnored() {
+		return false
+	}
 	first := c.intention().FirstSent
 	return first.IsZero() || time.Since(first) <= c.policy.Key.ValidFor
 }
 
-// keyExpired reports whether a repeat was safe by its key alone, and is no more.
-func (c *Call) keyExpired() bool {
-	relies := c.safety == Keyed && !c.last.Verdict.Repeatable
-	if c.isRequest {
-		relies = c.request.Carries && !c.request.Read && c.request.Safety != Idempotent
+// keyLost reports whether a repeat was safe by its key alone, and is no more: the
+// key is forgotten, ignored, or not sent to where a redirect leads.
+func (c *Call) keyLost() bool {
+	switch r := c.request; {
+	case !c.isRequest:
+		return c.safety == Keyed && !c.last.Verdict.Repeatable && !c.keyValid()
+	case r.Read, r.Safety == Idempotent:
+		return false
+	case r.Carries:
+		return !c.keyValid()
+	default:
+		return r.Following != nil
 	}
-	return relies && !c.keyValid()
+}
+
+// inDoubt reports whether the intention may have been applied by what was sent
+// before: by this call, by the previous redirect hop, or by an equal call in an
+// earlier attempt of the operation around, unless that was declared idempotent.
+func (c *Call) inDoubt() bool {
+	if c.unknown || c.sent > 0 || c.outer == nil || c.outer.idempotent {
+		return c.unknown
+	}
+	r := c.ring.Load()
+	return r != nil && r.isInDoubt()
+}
+
+// learn notes what the callee has said of the key.
+func (c *Call) learn(r *Result) {
+	if r.KeyIgnored {
+		c.keys().ignore()
+	}
+	if r.InProgress && c.keys().isFromElsewhere() {
+		// What it is at work on may have been sent before this call.
+		r.Outcome = Unknown
+	}
 }
