@@ -72,8 +72,8 @@ func (x *exchange) outcome(code int, v classify.Verdict, h http.Header, received
 		http.StatusUseProxy, 306, http.StatusFailedDependency:
 		return retry.Unknown // nothing says that it was not applied
 	case http.StatusConflict:
-		if x.safety == retry.Keyed && !declared {
-			return retry.Unknown // it is being done under this key, by whom ever
+		if v.Class == classify.Retryable && !declared {
+			return retry.Unknown // it is being done under this key, perhaps for another process
 		}
 	}
 	if !declared {

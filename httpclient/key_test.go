@@ -495,7 +495,7 @@ func TestH29AnswersToAKey(t *testing.T) {
 			requests int
 			outcome  retry.Outcome
 		}{
-			{status: 409, trusted: true, requests: 4, outcome: retry.NotApplied},
+			{status: 409, trusted: true, requests: 4, outcome: retry.Unknown},
 			{status: 409, requests: 1, outcome: retry.NotApplied},
 			{status: 422, trusted: true, requests: 1, outcome: retry.NotApplied},
 			{status: 400, trusted: true, requests: 1, outcome: retry.NotApplied},
@@ -534,6 +534,53 @@ func TestH29AnswersToAKey(t *testing.T) {
 			assert.Equal(t, row.status, status.StatusCode)
 			assert.Equal(t, row.outcome == retry.Unknown, errors.Is(err, retry.ErrOutcomeUnknown), "ErrOutcomeUnknown after %s", what)
 		}
+	})
+}
+
+// A 409 to a trusted key says that the intention is being done: for another
+// process that has the same stored key, where it is the answer to a first attempt.
+// So what is known at the end is not that it was not applied.
+func TestInProgressForAnotherProcess(t *testing.T) {
+	t.Parallel()
+	overProtocols(t, func(t *testing.T, protocol string) {
+		begun, goOn := make(chan struct{}), make(chan struct{})
+		var mu sync.Mutex
+		effects, running := 0, false
+		s := newSite(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			first := !running && effects == 0
+			running = running || first
+			mu.Unlock()
+			if !first {
+				w.WriteHeader(http.StatusConflict)
+				return
+			}
+			close(begun)
+			<-goOn
+			mu.Lock()
+			effects, running = effects+1, false
+			mu.Unlock()
+		})
+		stored := retry.WithIntention(t.Context(), retry.Intention{Key: "order-17"})
+		p := quick()
+		one := &http.Client{Transport: overBase(t, p, s.base)}
+		two := &http.Client{Transport: overBase(t, p, s.base)}
+		done := make(chan error, 1)
+		go func() {
+			resp, err := keyed(stored, one, s.URL)
+			if err == nil {
+				resp.Body.Close()
+			}
+			done <- err
+		}()
+		<-begun
+		resp, err := keyed(stored, two, s.URL)
+		require.NoError(t, err, "POST while another process does the same")
+		err = httpclient.Check(resp)
+		close(goOn)
+		assert.ErrorIs(t, err, retry.ErrOutcomeUnknown, "what the second process is told")
+		assert.NoError(t, <-done, "what the first process is told")
+		assert.Equal(t, 1, effects, "effects")
 	})
 }
 
