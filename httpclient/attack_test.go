@@ -386,3 +386,31 @@ func TestStillInProgressElsewhere(t *testing.T) {
 		})
 	}
 }
+
+// endless is a body of which a read returns, but brings nothing or next to
+// nothing, and that does not care whether it is closed.
+type endless struct{ n int }
+
+func (e endless) Read(p []byte) (int, error) {
+	time.Sleep(time.Second)
+	return copy(p, "xxxx"[:e.n]), nil
+}
+
+func (endless) Close() error { return nil }
+
+// The deadline bounds an upload that never ends, too: net/http finds out that
+// its connection is gone only when its buffer is full.
+func TestADeadlineEndsAnEndlessUpload(t *testing.T) {
+	for _, n := range []int{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			base := inBubble(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+			p := retry.Policy{Deadline: 20 * time.Second, AttemptTimeout: 5 * time.Second}
+			req := call(t, t.Context(), "POST", "http://host.example", "")
+			req.Body, req.ContentLength = endless{n}, -1
+			start := time.Now()
+			_, err := overBase(t, p, base).RoundTrip(req)
+			assert.ErrorIs(t, err, retry.ErrOutcomeUnknown, "reads of %d bytes", n)
+			assert.LessOrEqual(t, time.Since(start), p.Deadline+time.Second, "time with reads of %d bytes", n)
+		})
+	}
+}

@@ -131,19 +131,25 @@ func inMemory(body io.ReadCloser) (length int64, ok bool) {
 	return 0, false
 }
 
-// interrupt closes the body if it is being read: that of the attempt alone if
-// there is another one for the next.
+// interrupt refuses further reads, and closes the body if it is being read: that
+// of the attempt alone if there is another one for the next.
 func (b *requestBody) interrupt() {
 	b.mu.Lock()
-	if a := b.current; b.getBody != nil {
+	a := b.current
+	if a == nil {
 		b.mu.Unlock()
-		if a != nil && a.isReading() {
+		return
+	}
+	reading := a.endReads() != nil
+	if b.getBody != nil {
+		b.mu.Unlock()
+		if reading {
 			a.Close()
 		}
 		return
 	}
 	var c io.Closer
-	if b.original != nil && b.current != nil && b.current.isReading() {
+	if b.original != nil && reading {
 		c, b.original, b.cut = b.original, nil, true
 	}
 	b.mu.Unlock()
@@ -312,7 +318,7 @@ type attemptBody struct {
 	mu      sync.Mutex
 	reading bool
 	closed  bool
-	over    bool          // another attempt's turn has come
+	over    bool          // the attempt has ended, or another one's turn has come
 	idle    chan struct{} // closed when the read that was under way then has ended
 	total   int64         // bytes read
 }
@@ -378,10 +384,4 @@ func (a *attemptBody) endReads() <-chan struct{} {
 		a.idle = make(chan struct{})
 	}
 	return a.idle
-}
-
-func (a *attemptBody) isReading() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.reading
 }
