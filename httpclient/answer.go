@@ -41,7 +41,7 @@ func (x *exchange) answered(r *retry.Result, resp *http.Response, received time.
 	switch {
 	case declared || refused:
 	case code == http.StatusConflict && x.safety == retry.Keyed:
-		v.Class, r.InProgress = classify.Retryable, true // the first attempt is still running
+		v.Class = classify.Retryable // the first attempt is still running
 	case code == http.StatusMisdirectedRequest || code == http.StatusTooEarly:
 		if x.repeated[code] {
 			v.Class = classify.Permanent

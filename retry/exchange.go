@@ -53,7 +53,6 @@ type Result struct {
 	Sends       int              // of these re-sends, those that count as attempts
 	Stop        error            // why the request cannot be sent again; nil if it can
 	KeyIgnored  bool             // the callee said that it does not honour the key: it is trusted no more
-	InProgress  bool             // the callee said that it is at work under the same key
 
 	givenUp   bool // the work holds the response no more
 	untrusted bool // a write below would have a second effect, whatever was declared

@@ -113,14 +113,6 @@ func (r *keyring) isInDoubt() bool {
 	return r.inDoubt
 }
 
-// isFromElsewhere reports whether the key, or one that it derives from, was given
-// by the caller or received: it may have been sent before.
-func (r *keyring) isFromElsewhere() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.declared || r.received || r.parent != nil && r.parent.isFromElsewhere()
-}
-
 // sent notes that an attempt begins. Only the first counts.
 func (r *keyring) sent(now time.Time) {
 	r.mu.Lock()

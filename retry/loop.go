@@ -100,7 +100,9 @@ func (c *Call) attempt(w work, pass *breaker.Pass) {
 	if r.Failed && r.Err != nil && c.ctx.Err() != nil {
 		r.Verdict.Origin, r.Verdict.Reason = classify.Caller, "canceled"
 	}
-	c.learn(r)
+	if r.KeyIgnored {
+		c.keys().ignore()
+	}
 	result := breaker.Success
 	if r.Failed {
 		result = breaker.ResultOf(r.Verdict)

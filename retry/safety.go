@@ -89,14 +89,3 @@ func (c *Call) inDoubt() bool {
 	r := c.ring.Load()
 	return r != nil && r.isInDoubt()
 }
-
-// learn notes what the callee has said of the key.
-func (c *Call) learn(r *Result) {
-	if r.KeyIgnored {
-		c.keys().ignore()
-	}
-	if r.InProgress && c.keys().isFromElsewhere() {
-		// What it is at work on may have been sent before this call.
-		r.Outcome = Unknown
-	}
-}
