@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -413,4 +414,34 @@ func TestADeadlineEndsAnEndlessUpload(t *testing.T) {
 			assert.LessOrEqual(t, time.Since(start), p.Deadline+time.Second, "time with reads of %d bytes", n)
 		})
 	}
+}
+
+// Goroutines of one operation may name the same part, and bring the same key.
+func TestGoroutinesShareAnOperation(t *testing.T) {
+	b := &withToken{answer: func(req *http.Request) (*http.Response, error) { return givenAnswer(req, 200, nil, ""), nil }}
+	b.client = &http.Client{Transport: overBase(t, honored(), b)}
+	d, err := retry.NewDestination("jobs", retry.Policy{}, nil)
+	require.NoError(t, err)
+	require.NoError(t, d.Do(t.Context(), retry.Unsafe, func(ctx context.Context) error {
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				ctx := retry.SubKey(ctx, "fee")
+				for _, req := range []*http.Request{
+					call(t, ctx, "POST", "http://a.example/fee", "x"), call(t, ctx, "GET", "http://a.example/fee", ""), call(t, ctx, "POST", "http://a.example/own", "x"),
+				} {
+					if req.URL.Path == "/own" {
+						req.Header.Set("Idempotency-Key", "order-17")
+					}
+					resp, err := b.client.Do(req)
+					if assert.NoError(t, err) {
+						resp.Body.Close()
+					}
+				}
+			})
+		}
+		wg.Wait()
+		return nil
+	}))
+	assert.Equal(t, slices.Repeat([]string{"order-17"}, 20), b.keys["a.example/own"])
 }

@@ -126,8 +126,12 @@ func (r *keyring) sent(now time.Time) {
 func (r *keyring) given(key string) *keyring {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c := r.childLocked("given\n" + key)
-	c.key, c.declared = key, true
+	label := "given\n" + key
+	c := r.children[label]
+	if c == nil {
+		c = r.childLocked(label)
+		c.key, c.declared = key, true
+	}
 	return c
 }
 
@@ -135,8 +139,12 @@ func (r *keyring) given(key string) *keyring {
 func (r *keyring) part(name string) *keyring {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c := r.childLocked("part\n" + name)
-	c.stated = r.stated
+	label := "part\n" + name
+	c := r.children[label]
+	if c == nil {
+		c = r.childLocked(label)
+		c.stated = r.stated
+	}
 	return c
 }
 
