@@ -445,3 +445,7 @@ func TestGoroutinesShareAnOperation(t *testing.T) {
 	}))
 	assert.Equal(t, slices.Repeat([]string{"order-17"}, 20), b.keys["a.example/own"])
 }
+
+func TestCheckOfNoResponse(t *testing.T) {
+	assert.ErrorContains(t, httpclient.Check(nil), "response is nil")
+}

@@ -1,6 +1,7 @@
 package httpclient
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -73,6 +74,9 @@ func statusError(resp *http.Response, call *retry.Call) *StatusError {
 // Any other it turns into a [*StatusError]: it reads up to 4 KiB of the body, in
 // no more than a second, and closes it.
 func Check(resp *http.Response) error {
+	if resp == nil {
+		return errors.New("httpclient: response is nil")
+	}
 	call := callOf(resp)
 	if call != nil {
 		if attempts := call.Report().Attempts; len(attempts) > 0 && attempts[len(attempts)-1].Status == resp.StatusCode {

@@ -2,6 +2,7 @@ package retry_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -110,4 +111,22 @@ func TestAStatedKeyOutlivesTheAttempt(t *testing.T) {
 		}))
 		assert.NotEqual(t, retry.Key(inAttempt), key, "key of what happens after the attempt")
 	})
+}
+
+// A layer that nobody made is an error that says so, and no panic.
+func TestAZeroLayerIsRefused(t *testing.T) {
+	err := failure(t, new(retry.Layer).To("payments").Do(t.Context(), retry.Unsafe, failing().op))
+	assert.ErrorContains(t, err, "NewLayer")
+	assert.Equal(t, retry.NotApplied, err.Outcome)
+}
+
+// A key in a header that net/http keeps for itself would never be sent, and yet be
+// trusted.
+func TestAKeyNeedsAHeaderThatIsSent(t *testing.T) {
+	for _, name := range []string{"Host", "content-length", "Transfer-Encoding", "Trailer", "TE", "connection", "Proxy-Connection", "Keep-Alive", "Upgrade"} {
+		p := retry.Policy{Key: retry.KeyPolicy{Header: name}}
+		assert.ErrorContains(t, p.Validate(), "Key.Header is \""+name+"\"", name)
+		_, err := retry.ReadOrganization(strings.NewReader(`{"default": {"key": {"header": "` + name + `"}}}`))
+		assert.ErrorContains(t, err, "default.key.header", name)
+	}
 }

@@ -63,6 +63,8 @@ func (c *Call) begin(ctx context.Context, d *Destination, s Safety, opts []CallO
 	switch {
 	case d == nil || d.layer == nil && d.state == nil:
 		return c.refused(errors.New("destination is nil or zero: make one with NewDestination or Layer.To"))
+	case d.layer != nil && d.layer.opts == nil:
+		return c.refused(errors.New("layer is zero: make one with NewLayer"))
 	case ctx == nil:
 		return c.refused(errors.New("context is nil"))
 	}

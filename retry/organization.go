@@ -475,8 +475,8 @@ func word[T fmt.Stringer](to *T, values ...T) func(*file, *node) string {
 
 func header(to *string) func(*file, *node) string {
 	return func(_ *file, n *node) string {
-		if n.kind != isString || !isToken(n.text) {
-			return "a header field name (RFC 9110, section 5.1)"
+		if allowed := keyHeader(n.text); n.kind != isString || allowed != "" {
+			return orElse(allowed, keyHeader(""))
 		}
 		*to = n.text
 		return ""

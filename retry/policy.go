@@ -249,8 +249,8 @@ func (p Policy) Validate() error {
 	if !(p.Budget.PerSecond >= 0) || math.IsInf(p.Budget.PerSecond, 0) {
 		bad("Budget.PerSecond", p.Budget.PerSecond, "0 or more, with 0 for 0.01")
 	}
-	if p.Key.Header != "" && !isToken(p.Key.Header) {
-		bad("Key.Header", fmt.Sprintf("%q", p.Key.Header), "a header field name (RFC 9110, section 5.1)")
+	if allowed := keyHeader(p.Key.Header); p.Key.Header != "" && allowed != "" {
+		bad("Key.Header", fmt.Sprintf("%q", p.Key.Header), allowed)
 	}
 	if p.Key.Format > StructuredString {
 		bad("Key.Format", uint8(p.Key.Format), "Raw or StructuredString")
@@ -348,6 +348,21 @@ func isToken(s string) bool {
 		}
 	}
 	return true
+}
+
+// keyHeader returns what is allowed in place of s as the header field of a key,
+// and "" if s can be one. Those fields that speak about the connection or the
+// body do not get to the callee as they are.
+func keyHeader(s string) (allowed string) {
+	const name = "a header field name (RFC 9110, section 5.1)"
+	switch textproto.CanonicalMIMEHeaderKey(s) {
+	case "Host", "Content-Length", "Transfer-Encoding", "Trailer", "Te", "Connection", "Proxy-Connection", "Keep-Alive", "Upgrade":
+		return name + " other than those of the connection and the framing"
+	}
+	if !isToken(s) {
+		return name
+	}
+	return ""
 }
 
 // safeMethod reports whether an HTTP method only reads (RFC 9110, section
