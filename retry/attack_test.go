@@ -130,3 +130,13 @@ func TestAKeyNeedsAHeaderThatIsSent(t *testing.T) {
 		assert.ErrorContains(t, err, "default.key.header", name)
 	}
 }
+
+// The error about a file that consists of problems stays of a size that can be
+// read, and says that there are more.
+func TestAFileOfNothingButProblems(t *testing.T) {
+	text := `{"default": {` + strings.TrimSuffix(strings.Repeat("\n\"a\": 1,", 100_000), ",") + `}}`
+	_, err := retry.ReadOrganization(strings.NewReader(text))
+	lines := strings.Split(err.Error(), "\n")
+	assert.Len(t, lines, 1001, "problems")
+	assert.Regexp(t, `^line \d+: and \d+ more problems$`, lines[1000])
+}

@@ -21,6 +21,10 @@ import (
 // maxFile is how much of a policy file is read.
 const maxFile = 1 << 20
 
+// maxProblems is how many problems of a policy file are named. A file that has
+// more is not one that somebody wrote.
+const maxProblems = 1000
+
 // maxDepth is how deep a policy file may be nested. A policy needs five levels.
 const maxDepth = 16
 
@@ -62,7 +66,7 @@ func (e *FileError) Error() string {
 // policies that are returned. A zero is not left out but said, and refused where
 // zero would mean the default.
 //
-// The error names every problem at once, each with its line, path, value and what
+// The error names every problem at once, up to 1,000, each with its line, path, value and what
 // is allowed, see [FileError]: names that do not exist, names that come twice
 // (destinations in other letters too), wrong types, null, values out of range,
 // and values that contradict each other, inherited ones included. An input that
@@ -84,6 +88,10 @@ func ReadOrganization(r io.Reader) (Organization, error) {
 		return o, nil
 	}
 	slices.SortStableFunc(f.problems, func(a, b *FileError) int { return cmp.Compare(a.Line, b.Line) })
+	if f.more > 0 {
+		last := f.problems[len(f.problems)-1].Line
+		f.problems = append(f.problems, &FileError{Line: last, Problem: fmt.Sprintf("and %d more problems", f.more)})
+	}
 	problems := make([]error, len(f.problems))
 	for i, p := range f.problems {
 		problems[i] = p
@@ -132,6 +140,7 @@ func destinationName(name string) bool {
 type file struct {
 	data     []byte
 	problems []*FileError
+	more     int // beyond maxProblems
 }
 
 // node is a value of a file, with its place.
@@ -536,6 +545,10 @@ func (f *file) bad(n *node, problem string) { f.problem(n.value, n, n.brief()+":
 
 // unknown reports a name that does not exist beside those that do.
 func (f *file) unknown(n *node, known []string) {
+	if len(f.problems) == maxProblems {
+		f.more++
+		return
+	}
 	problem := fmt.Sprintf("%s: no such name", quoted(n.name))
 	if like := nearest(n.name, known); like != "" {
 		problem += fmt.Sprintf(", did you mean %q?", like)
@@ -546,6 +559,10 @@ func (f *file) unknown(n *node, known []string) {
 }
 
 func (f *file) problem(offset int, n *node, problem string) {
+	if len(f.problems) == maxProblems {
+		f.more++
+		return
+	}
 	f.problems = append(f.problems, &FileError{Line: f.line(offset), Path: n.path(), Problem: problem})
 }
 
