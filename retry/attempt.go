@@ -48,9 +48,10 @@ func (m *mark) book() *ledger {
 	return m.ledger.Load()
 }
 
-// close ends the attempt and returns what the calls below it did. A call that
-// begins at the same moment is either in that, or sees that it came too late.
-func (m *mark) close() (below seen, any bool) {
+// close ends the attempt and returns what the calls below it did; asked is false
+// if there were none. A call that begins at the same moment is either in that, or
+// sees that it came too late.
+func (m *mark) close() (below seen, asked bool) {
 	m.over.Store(true)
 	if m.ledger.CompareAndSwap(nil, endedLedger) {
 		return seen{}, false

@@ -113,8 +113,8 @@ func (o *operation[T]) try(a *attempt) *Result {
 	} else {
 		o.value, err = o.op(a)
 	}
-	below, any := a.mark.close()
-	if any {
+	below, asked := a.mark.close()
+	if asked {
 		if o.below == nil {
 			o.below = &seen{}
 		}
