@@ -128,6 +128,14 @@ func (x *exchange) send(ctx context.Context, t retry.Try) (retry.Result, classif
 	if err != nil {
 		return retry.Result{Failed: true, Err: err, Verdict: classify.Verdict{Class: classify.Permanent, Origin: classify.Local, Reason: "body"}, Outcome: retry.NotApplied}, classify.Trace{}
 	}
+	if err := ctx.Err(); err != nil {
+		// The time was over before anything could be sent.
+		x.body.release()
+		trace := classify.Trace{GetConn: true}
+		var r retry.Result
+		x.failed(&r, x.meant(ctx, err), trace)
+		return r, trace
+	}
 	unguard := x.body.guard(ctx)
 	resp, err := base.RoundTrip(out)
 	unguard()

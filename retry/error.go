@@ -53,6 +53,7 @@ type Error struct {
 
 	elapsed time.Duration
 	verdict classify.Verdict
+	safety  Safety
 	inner   bool // a layer above repeats, and says what the caller can do
 }
 
@@ -84,9 +85,17 @@ func (e *Error) Error() string {
 	}
 	switch e.Outcome {
 	case Unknown:
-		b.WriteString("; it may have been applied: find out before repeating it")
-		if e.Intention.Key != "" {
-			b.WriteString(" under another key than " + e.Intention.Key)
+		b.WriteString("; it may have been applied: ")
+		switch {
+		case e.safety == Idempotent:
+			b.WriteString("repeating it does no harm")
+		case e.safety == Keyed && e.Intention.Key != "":
+			b.WriteString("repeat it only under the same key, " + e.Intention.Key)
+		default:
+			b.WriteString("find out before repeating it")
+			if e.Intention.Key != "" {
+				b.WriteString(" (its key is " + e.Intention.Key + ")")
+			}
 		}
 	case Applied:
 		b.WriteString("; it was applied: do not repeat it")

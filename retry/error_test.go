@@ -33,13 +33,16 @@ func TestTheTextOfAnErrorIsForPeople(t *testing.T) {
 		}, "retry: to payments: outcome unknown after 1 attempt in 0s: the answer was lost; it may have been applied: find out before repeating it"},
 		{"unknown with a key", func(t *testing.T) error {
 			return to(t, steady).Do(t.Context(), retry.Unsafe, failing(errCut).op, retry.WithKey("order-17"))
-		}, "retry: to payments: outcome unknown after 1 attempt in 0s: the answer was lost; it may have been applied: find out before repeating it under another key than order-17"},
+		}, "retry: to payments: outcome unknown after 1 attempt in 0s: the answer was lost; it may have been applied: find out before repeating it (its key is order-17)"},
+		{"unknown with a key that is honoured", func(t *testing.T) error {
+			return to(t, steady).Do(t.Context(), retry.Keyed, always(errCut).op, retry.WithKey("order-17"))
+		}, "retry: to payments: attempts used up after 3 attempts in 300ms: the answer was lost; it may have been applied: repeat it only under the same key, order-17"},
 		{"permanent", func(t *testing.T) error {
 			return to(t, steady).Do(t.Context(), retry.Unsafe, failing(errNo).op)
 		}, "retry: to payments: permanent failure after 1 attempt in 0s: no such account; it was not applied: mend the cause before repeating it"},
 		{"permanent after an unknown one", func(t *testing.T) error {
 			return to(t, steady).Do(t.Context(), retry.Idempotent, failing(errCut, errNo).op)
-		}, "retry: to payments: permanent failure after 2 attempts in 100ms: no such account; it may have been applied: find out before repeating it"},
+		}, "retry: to payments: permanent failure after 2 attempts in 100ms: no such account; it may have been applied: repeating it does no harm"},
 		{"a deadline", func(t *testing.T) error {
 			return to(t, retry.Policy{Deadline: 1234567 * time.Microsecond}).Do(t.Context(), retry.Unsafe, hang)
 		}, "retry: to payments: no time left after 1 attempt in 1.23s: context deadline exceeded; it may have been applied: find out before repeating it"},

@@ -78,7 +78,7 @@ func (c *Call) fail(stop error) error {
 	return &Error{
 		Destination: c.dest.name, Operation: c.operation, Intention: c.intention(), Outcome: c.outcome,
 		Stop: stop, Last: last, Attempts: c.trials, RetryAfter: c.wait,
-		elapsed: c.now().Sub(c.start), verdict: c.verdict(), inner: c.suppressed(),
+		elapsed: c.now().Sub(c.start), verdict: c.verdict(), safety: c.repeats(), inner: c.suppressed(),
 	}
 }
 

@@ -129,13 +129,35 @@ func (verdict) Error() string { return "it failed" }
 
 func (v verdict) Verdict() classify.Verdict { return classify.Verdict(v) }
 
+// A pause as long as a whole call, which the default limits allow, leaves no time
+// for an attempt: an attempt without time would only make its outcome unknown.
+func TestAPauseAsLongAsACallStopsTheNextOneAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := pushedBack(t, retry.Policy{}, time.Minute) // capped at MaxRetryAfter, which is the default Deadline
+		start := time.Now()
+		s := failing()
+		err := d.Do(t.Context(), retry.Unsafe, s.op)
+		assert.ErrorIs(t, err, retry.ErrPushback)
+		assert.NotErrorIs(t, err, retry.ErrOutcomeUnknown)
+		assert.Zero(t, time.Since(start), "time spent")
+		assert.Empty(t, s.at, "attempts")
+		e, ok := errors.AsType[*retry.Error](err)
+		require.True(t, ok, "Do = %v", err)
+		assert.Equal(t, 30*time.Second, e.RetryAfter, "RetryAfter")
+	})
+}
+
 func TestAPauseThatDoesNotFitEndsTheCallAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := pushedBack(t, retry.Policy{}, 20*time.Second)
 		for name, tt := range map[string]struct {
 			deadline time.Duration
 			ok       bool
-		}{"too short": {20 * time.Second, false}, "just long enough": {20*time.Second + 2, true}} {
+		}{
+			"too short":                      {20 * time.Second, false},
+			"too short for an attempt after": {20500 * time.Millisecond, false},
+			"long enough":                    {21*time.Second + 2, true},
+		} {
 			ctx, cancel := context.WithTimeout(t.Context(), tt.deadline)
 			defer cancel()
 			start := time.Now()

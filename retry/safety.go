@@ -40,6 +40,17 @@ func (c *Call) declaredRepeatable() bool {
 	return c.safety == Idempotent || c.safety == Keyed && c.keyValid() && !c.last.untrusted
 }
 
+// repeats returns how the caller may repeat the whole call, now that it stops.
+func (c *Call) repeats() Safety {
+	switch {
+	case c.isRequest:
+		return c.trust()
+	case c.safety == Keyed && !c.keyValid():
+		return Unsafe
+	}
+	return c.safety
+}
+
 // trust returns how the request of an exchange may be repeated now.
 func (c *Call) trust() Safety {
 	switch {

@@ -63,9 +63,10 @@ func (c *Call) pauseBefore(w work, wait time.Duration) (stop error) {
 }
 
 // waitOut waits for the end of a pause, which all others wait for as well: so
-// it leaves a random while later.
+// it leaves a random while later. There must be time left for an attempt then: a
+// second, or a tenth of the wait if that is less.
 func (c *Call) waitOut(left, length time.Duration) (stop error) {
-	if !c.fits(left) || !c.state.pause.enter(c.state.budget.burst) {
+	if !c.fits(saturatedAdd(left, min(time.Second, left/10))) || !c.state.pause.enter(c.state.budget.burst) {
 		c.wait = left
 		return ErrPushback
 	}
