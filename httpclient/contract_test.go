@@ -329,7 +329,7 @@ func TestH02BodyClosedOnce(t *testing.T) {
 	})
 	t.Run("a policy that contradicts itself", func(t *testing.T) {
 		_, err := httpclient.New(retry.Policy{Deadline: time.Second, AttemptTimeout: 2 * time.Second}, nil)
-		assert.ErrorContains(t, err, "AttemptTimeout is 2s")
+		assert.EqualError(t, err, "retry: bad policy: AttemptTimeout is 2s: allowed is at most Deadline, which is 1s")
 		_, err = httpclient.New(retry.Policy{BaseDelay: 2 * time.Second, MaxDelay: time.Second}, nil)
 		assert.ErrorContains(t, err, "BaseDelay is 2s")
 		_, err = httpclient.New(retry.Policy{AttemptTimeout: -2, MaxAttempts: -1}, nil)

@@ -28,8 +28,12 @@ import (
 
 // New returns a client that treats every host as a destination of its own, each
 // under the policy p. A program that calls several parties sets one policy for
-// all with [retry.NewLayer] and [ForLayer].
+// all with [retry.NewLayer] and [ForLayer]. A bad policy is the error of
+// [retry.Policy.Validate].
 func New(p retry.Policy, opts *retry.Options) (*http.Client, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
 	l, err := retry.NewLayer(retry.Organization{Default: p}, opts)
 	if err != nil {
 		return nil, err

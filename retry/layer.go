@@ -18,10 +18,11 @@ var background = context.Background()
 type Organization struct {
 	// Default treats every destination that is not named.
 	Default Policy
-	// Destinations treats the named ones: "host:port" or "host" for HTTP,
-	// "*.suffix" for every host below a domain, any name for [Layer.To]. The
-	// most exact name wins. A policy here inherits nothing from Default; in a
-	// file it does, see [ReadOrganization].
+	// Destinations treats the named ones: "scheme://host:port" (nothing after
+	// it, no user info), "host:port" or "host" for HTTP, "*.suffix" for every
+	// host below a domain, any name for [Layer.To]. The most exact name wins. A
+	// policy here inherits nothing from Default; in a file it does, see
+	// [ReadOrganization].
 	Destinations map[string]Policy
 }
 
@@ -180,8 +181,8 @@ type suffix struct {
 func (o Organization) resolve() (*organization, error) {
 	var problems []error
 	check := func(where string, p Policy) *Policy {
-		if err := p.Validate(); err != nil {
-			problems = append(problems, fmt.Errorf("%s: %w", where, err))
+		if bad := p.problems(); len(bad) > 0 {
+			problems = append(problems, fmt.Errorf("%s: %w", where, errors.Join(bad...)))
 			return nil
 		}
 		d := p.withDefaults()
@@ -239,7 +240,12 @@ func (o *organization) find(name string) (p *Policy, under string) {
 			port = "443"
 		}
 	}
-	for _, candidate := range []string{authority, net.JoinHostPort(host, port), host} {
+	hostPort := net.JoinHostPort(host, port)
+	candidates := []string{authority, hostPort, host}
+	if isURL {
+		candidates = append([]string{scheme + "://" + hostPort}, candidates...)
+	}
+	for _, candidate := range candidates {
 		if p := o.exact[candidate]; p != nil {
 			return p, candidate
 		}

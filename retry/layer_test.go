@@ -49,7 +49,7 @@ func TestTheMostExactNameGivesThePolicy(t *testing.T) {
 		"https://x.example.com:443": 4, "x.example.com": 4, "x.y.example.com": 4,
 		"https://x.eu.example.com:443": 5, "eu.example.com": 4,
 		"ledger": 6, "Ledger": 6, "https://ledger:443": 6,
-		"https://shop.test:443": 7, "http://shop.test:80": 1, "shop.test": 1,
+		"https://shop.test:443": 7, "https://shop.test": 7, "http://shop.test:80": 1, "http://shop.test": 1, "shop.test": 1,
 		"http://[::1]:80": 8, "http://[::1]": 8, "http://[::1]:81": 9,
 		"example.com": 1, "badexample.com": 1, "": 1, "://": 1, "elsewhere": 1,
 	} {
@@ -61,11 +61,20 @@ func TestALayerRefusesABadOrganizationAsAWhole(t *testing.T) {
 	_, err := retry.NewLayer(retry.Organization{
 		Default: retry.Policy{MaxAttempts: -1},
 		Destinations: map[string]retry.Policy{
-			"a": {Deadline: -2}, "": {}, "*x": {}, "b": {}, "B": {}, "good": {},
+			"a": {Deadline: -2}, "": {}, "*x": {}, "b": {}, "B": {}, "good": {}, "http://good:1": {}, "mail://good/in": {},
+			"http://host:1/": {}, "HTTPS://host/path": {}, "https://host?q": {}, "https://host#f": {}, "https://u@host": {}, "https://": {},
 		},
 	}, nil)
 	for _, want := range []string{"retry: bad organization: default: ", "MaxAttempts is -1", `destination "a": `, "Deadline is -2ns", `destination "": `, `destination "*x": `, "stands twice"} {
 		assert.ErrorContains(t, err, want, "NewLayer")
+	}
+	// A name that no request has would be a policy for nobody.
+	for _, name := range []string{"http://host:1/", "HTTPS://host/path", "https://host?q", "https://host#f", "https://u@host", "https://"} {
+		want := fmt.Sprintf("destination %q: allowed is a name, scheme://host:port without a path, host:port, host or *.suffix", name)
+		assert.ErrorContains(t, err, want, "NewLayer")
+	}
+	for _, not := range []string{"good", "bad policy"} {
+		assert.NotContains(t, err.Error(), not, "NewLayer")
 	}
 	for want, opts := range map[string]*retry.Options{
 		"MaxDestinations is -1: allowed is 1 or more, or 0 for 1024": {MaxDestinations: -1},

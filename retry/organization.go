@@ -121,7 +121,7 @@ func (p Policy) clone() Policy {
 }
 
 // destinationNames is what destinationName allows.
-const destinationNames = "a name, host:port, host or *.suffix"
+const destinationNames = "a name, scheme://host:port without a path, host:port, host or *.suffix"
 
 // destinationName reports whether an organization can have a destination of
 // this name.
@@ -132,6 +132,11 @@ func destinationName(name string) bool {
 		return false
 	case wild:
 		return len(domain) > 1 && domain[0] == '.'
+	}
+	scheme, authority, isURL := strings.Cut(strings.ToLower(name), "://")
+	if isURL && (scheme == "http" || scheme == "https") {
+		// Requests have no destination with more than that in its name.
+		return authority != "" && !strings.ContainsAny(authority, "/?#@")
 	}
 	return true
 }

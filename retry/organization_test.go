@@ -365,13 +365,15 @@ func TestAFileWithProblemsNamesThemAll(t *testing.T) {
 		}},
 		{"names of destinations", `{"destinations": {"": {},
   "*": {}, "*example.com": {}, "*.": {}, "a.*.com": {}, "*.a.*": {},
-  "10.0.0.1:8080": {}, "[::1]:80": {}, "billing": {}, "*.example.com": {}}}`, []string{
-			`line 1: destinations."": "": allowed is a name, host:port, host or *.suffix`,
-			`line 2: destinations."*": "*": allowed is a name, host:port, host or *.suffix`,
-			`line 2: destinations."*example.com": "*example.com": allowed is a name, host:port, host or *.suffix`,
-			`line 2: destinations."*.": "*.": allowed is a name, host:port, host or *.suffix`,
-			`line 2: destinations."a.*.com": "a.*.com": allowed is a name, host:port, host or *.suffix`,
-			`line 2: destinations."*.a.*": "*.a.*": allowed is a name, host:port, host or *.suffix`,
+  "10.0.0.1:8080": {}, "[::1]:80": {}, "billing": {}, "*.example.com": {}, "http://api.example.com:8080": {},
+  "http://api.example.com:8080/": {}}}`, []string{
+			`line 1: destinations."": "": allowed is a name, scheme://host:port without a path, host:port, host or *.suffix`,
+			`line 2: destinations."*": "*": allowed is a name, scheme://host:port without a path, host:port, host or *.suffix`,
+			`line 2: destinations."*example.com": "*example.com": allowed is a name, scheme://host:port without a path, host:port, host or *.suffix`,
+			`line 2: destinations."*.": "*.": allowed is a name, scheme://host:port without a path, host:port, host or *.suffix`,
+			`line 2: destinations."a.*.com": "a.*.com": allowed is a name, scheme://host:port without a path, host:port, host or *.suffix`,
+			`line 2: destinations."*.a.*": "*.a.*": allowed is a name, scheme://host:port without a path, host:port, host or *.suffix`,
+			`line 4: destinations."http://api.example.com:8080/": "http://api.example.com:8080/": allowed is a name, scheme://host:port without a path, host:port, host or *.suffix`,
 		}},
 
 		// B154: Nonsense combinations panic later, inside the first outage, or give a zero delay loop.

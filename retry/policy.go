@@ -214,7 +214,14 @@ func orElse[T comparable](v, otherwise T) T {
 // Validate reports every problem of p at once, each with the field's name, its
 // value and what is allowed. It returns nil for a policy that can be used.
 func (p Policy) Validate() error {
-	var problems []error
+	if problems := p.problems(); len(problems) > 0 {
+		return fmt.Errorf("retry: bad policy: %w", errors.Join(problems...))
+	}
+	return nil
+}
+
+// problems returns what [Policy.Validate] reports.
+func (p Policy) problems() (problems []error) {
 	bad := func(field string, value any, allowed string) {
 		problems = append(problems, &fieldError{field: field, value: fmt.Sprint(value), allowed: allowed})
 	}
@@ -278,10 +285,7 @@ func (p Policy) Validate() error {
 			problems = append(problems, c)
 		}
 	}
-	if len(problems) == 0 {
-		return nil
-	}
-	return fmt.Errorf("retry: bad policy: %w", errors.Join(problems...))
+	return problems
 }
 
 // contradictions reports fields that are allowed by themselves but not
