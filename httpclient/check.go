@@ -12,14 +12,15 @@ import (
 )
 
 // StatusError is a failed response as an error. It matches
-// [retry.ErrOutcomeUnknown] if the request may have been applied.
+// [retry.ErrOutcomeUnknown] if the request may have been applied, and the reason
+// for which there was no further attempt, such as [retry.ErrAttempts].
 type StatusError struct {
-	StatusCode int
-	Status     string // "503 Service Unavailable"
-	Header     http.Header
-	Body       []byte // its first 4 KiB
-	Truncated  bool   // whether there was more
-	Report     retry.Report
+	StatusCode int          // 503
+	Status     string       // "503 Service Unavailable"
+	Header     http.Header  // all of it, with what is secret in it
+	Body       []byte       // its first 4 KiB
+	Truncated  bool         // whether there was more
+	Report     retry.Report // how the response came about; zero without a Transport
 
 	verdict classify.Verdict
 }
@@ -46,6 +47,10 @@ func (e *StatusError) Error() string {
 func (e *StatusError) Is(target error) bool {
 	return target == retry.ErrOutcomeUnknown && e.unknown()
 }
+
+// Unwrap returns the reason for which there was no further attempt, nil if there
+// was one or if nobody decided.
+func (e *StatusError) Unwrap() error { return e.Report.Stop }
 
 func (e *StatusError) unknown() bool {
 	return e.Report.Stop != nil && e.Report.Outcome == retry.Unknown

@@ -884,6 +884,34 @@ func TestBrokenBodyIsNotRestarted(t *testing.T) {
 	})
 }
 
+// A failed response as an error says why there was no further attempt, as an error
+// of the call would.
+func TestCheckMatchesTheStop(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		status int
+		header http.Header
+		stop   error
+	}{
+		{500, nil, retry.ErrAttempts},
+		{404, nil, retry.ErrPermanent},
+		{503, http.Header{"Retry-After": {"3600"}}, retry.ErrPushback},
+		{503, http.Header{"Retry-After": {"29"}}, retry.ErrDeadline},
+	} {
+		p := quick()
+		p.Deadline, p.AttemptTimeout = 5*time.Second, time.Second
+		rt := overBase(t, p, roundTrip(func(req *http.Request) (*http.Response, error) {
+			return givenAnswer(req, c.status, c.header, "no"), nil
+		}))
+		resp, err := rt.RoundTrip(call(t, t.Context(), "GET", "http://peer/", ""))
+		require.NoError(t, err)
+		err = httpclient.Check(resp)
+		for _, stop := range []error{retry.ErrAttempts, retry.ErrPermanent, retry.ErrPushback, retry.ErrDeadline} {
+			assert.Equal(t, stop == c.stop, errors.Is(err, stop), "%d: Check = %v, Is(%v)", c.status, err, stop)
+		}
+	}
+}
+
 // B43, for an operation that reads the body itself: a typed error with status
 // and a bounded copy of the body.
 func TestCheckCopiesBody(t *testing.T) {
