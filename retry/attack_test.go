@@ -118,6 +118,9 @@ func TestAZeroLayerIsRefused(t *testing.T) {
 	err := failure(t, new(retry.Layer).To("payments").Do(t.Context(), retry.Unsafe, failing().op))
 	assert.ErrorContains(t, err, "NewLayer")
 	assert.Equal(t, retry.NotApplied, err.Outcome)
+	for _, d := range []*retry.Destination{nil, {}, new(retry.Layer).To("payments")} {
+		assert.Zero(t, d.Snapshot())
+	}
 }
 
 // A key in a header that net/http keeps for itself would never be sent, and yet be

@@ -61,10 +61,10 @@ type Call struct {
 func (c *Call) begin(ctx context.Context, d *Destination, s Safety, opts []CallOption, x *exchange) error {
 	c.request, c.opts, c.dest, c.last = &noRequest, &noOptions, &nowhere, &nothing
 	switch {
-	case d == nil || d.layer == nil && d.state == nil:
-		return c.refused(errors.New("destination is nil or zero: make one with NewDestination or Layer.To"))
-	case d.layer != nil && d.layer.opts == nil:
+	case d != nil && d.layer != nil && !d.isMade():
 		return c.refused(errors.New("layer is zero: make one with NewLayer"))
+	case !d.isMade():
+		return c.refused(errors.New("destination is nil or zero: make one with NewDestination or Layer.To"))
 	case ctx == nil:
 		return c.refused(errors.New("context is nil"))
 	}

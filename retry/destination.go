@@ -180,8 +180,17 @@ func (s *state) snapshot(p *Policy) DestinationState {
 	}
 }
 
+// isMade reports whether d comes from one of the functions that make it.
+func (d *Destination) isMade() bool {
+	return d != nil && (d.state != nil || d.layer != nil && d.layer.opts != nil)
+}
+
 // Snapshot returns the state of d for a status page. Reading changes nothing.
+// A destination that nobody made has a zero state.
 func (d *Destination) Snapshot() DestinationState {
+	if !d.isMade() {
+		return DestinationState{}
+	}
 	if d.layer != nil {
 		return d.layer.peek(d.name)
 	}
