@@ -19,6 +19,7 @@ func (errOpen) Verdict() classify.Verdict { return refused() }
 
 // OpenError is the refusal of an attempt by the breaker called Name. Nothing was sent.
 type OpenError struct {
+	// Name is what New was given: in package retry, the destination's name.
 	Name string
 	// RetryAt is when the breaker lets the next attempt through. The zero time means that it is half-open and all
 	// places for probes are taken: it depends on their results.

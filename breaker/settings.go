@@ -10,7 +10,8 @@ import (
 // means. It is plain data and may be copied.
 type Settings struct {
 	// Window is how long a result counts while the breaker is closed; zero means 30 s. It slides in ten steps: a
-	// result leaves the count between 0.9 and 1.0 of Window after it was known. Else 1 ms to 24 h.
+	// result leaves the count between 0.9 and 1.0 of Window after it was known. Else 1 ms to 24 h; in a retry.Policy
+	// at least its AttemptTimeout, unless Disabled.
 	Window time.Duration
 	// MinResults is how many results the window must hold before the breaker may open; zero means 20. Excluded
 	// results are none. Else 1 to 1,000,000.

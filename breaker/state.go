@@ -32,7 +32,7 @@ func (s State) String() string {
 
 // Change is one change of a breaker's state.
 type Change struct {
-	Name     string // the breaker's
-	From, To State
+	Name     string    // the breaker's
+	From, To State     // before and after
 	RetryAt  time.Time // when a breaker that has opened lets the next attempt through; else the zero time
 }

@@ -24,13 +24,11 @@ package classify
 // counts: Ambiguous, then Permanent, then Retryable; then the first. The wait
 // is the longest of them, and Repeatable holds only if it does for each.
 //
-// An error of an [http.Client] speaks of its last connection only. net/http may
+// An error of an [net/http.Client] speaks of its last connection only. net/http may
 // have sent the request before that one, in a hop of a redirect or in a re-send
 // of its own. [Transport], which knows, is used by package httpclient.
 //
 // A nil error is a mistake of the program; it is Ambiguous and "unknown".
-//
-// [http.Client]: https://pkg.go.dev/net/http#Client
 func Error(err error) Verdict {
 	if v, ok := spokenFor(err); ok {
 		return v

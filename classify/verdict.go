@@ -8,7 +8,7 @@ type Verdict struct {
 	Class  Class
 	Origin Origin
 	// Reason names what happened, in one word of few, for logs and metrics.
-	// This package gives these and no others:
+	// This package has these words, and no others of its own:
 	//
 	//	dial           no connection: refused, unreachable
 	//	dns            the name could not be resolved
@@ -33,7 +33,8 @@ type Verdict struct {
 	//	permanent      marked so, and nothing else is known
 	//	unknown        nothing is known
 	//
-	// An error that classifies itself may bring a word of its own.
+	// An error that classifies itself may bring another word, as may a
+	// [Classifier]: a metric by reason has as many values as they have words.
 	Reason string
 	// RetryAfter is the server's minimum wait, counted from the failure. Zero
 	// means none; it is never negative. The longest Duration stands for

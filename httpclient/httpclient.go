@@ -92,7 +92,9 @@ const clientTimeoutMargin = 5 * time.Millisecond
 
 // RoundTrip sends req until an answer is final, and returns the last response
 // with a nil error whatever its status, or an error that is an [*retry.Error].
-// The request is not changed; the bytes of its body may not change until the
+// Plain errors are those that say, before a call begins, that a field of the
+// Transport or the request cannot be: no Layer, no URL, no host, no Header. The
+// request is not changed; the bytes of its body may not change until the
 // response's body has been closed.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	x := &exchange{transport: t, request: req}

@@ -159,13 +159,13 @@ func (s *state) idle() bool {
 
 // DestinationState is what a process knows of a destination at one moment.
 type DestinationState struct {
-	Name        string
-	Breaker     breaker.State
-	RetryAt     time.Time     // when an open breaker lets a probe through
+	Name        string        // the destination's name
+	Breaker     breaker.State // closed too if the policy disables it
+	RetryAt     time.Time     // when an open breaker lets a probe through; else the zero time
 	Budget      float64       // retries that may still be sent; -1: not limited
-	PausedFor   time.Duration // what is left of a pushback
+	PausedFor   time.Duration // what is left of a pushback; 0: none
 	Calls       int           // under way
-	MaxAttempts int
+	MaxAttempts int           // of its policy
 }
 
 func (s *state) snapshot(p *Policy) DestinationState {

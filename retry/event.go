@@ -50,25 +50,40 @@ func (k EventKind) String() string {
 
 // Event is one thing that happened to a call or a destination. It holds no
 // header value, query or user info, the idempotency key aside.
+//
+// Kind and Destination are always set. An EventBreakerChange has Breaker beside
+// them and nothing else. Every other kind has what is known of the call:
+// Operation, Intention, Safety, Request and MaxAttempts, and
+//
+//	EventAttempt          Attempt, Start, Duration, Failed, InBody, Verdict,
+//	                      Status, Err, Connections, Resends
+//	EventRetry            of the attempt that failed Attempt, Start, Duration,
+//	                      Failed, Verdict, Status, Err; and Wait
+//	EventStop             Attempt, Start, Duration, Failed, Stop, Outcome, Wait;
+//	                      of the last attempt Verdict, Status, Err
+//	EventPushback         Attempt, Verdict, Status, Wait
+//	EventLayerSuppressed  Attempt, that of the layer above
+//
+// What a kind does not have is the zero value.
 type Event struct {
 	Kind        EventKind
-	Destination string
-	Operation   string
-	Intention   Intention
-	Safety      Safety
-	Request     bool // of a transport, whose method is in Operation; else a function's
-	Attempt     int  // from 1; how many there were, for EventStop
-	MaxAttempts int
+	Destination string           // the destination's name
+	Operation   string           // as given by Named; the method of a request; may be empty
+	Intention   Intention        // its Key is empty as long as nobody asked for one
+	Safety      Safety           // what the caller declared
+	Request     bool             // of a transport, whose method is in Operation; else a function's
+	Attempt     int              // from 1; how many there were, for EventStop
+	MaxAttempts int              // of the call: 1 where a layer above repeats
 	Start       time.Time        // of the attempt, or of the call for EventStop
 	Duration    time.Duration    // since Start
-	Failed      bool             // of the attempt
+	Failed      bool             // of the attempt; of the call for EventStop
 	InBody      bool             // what failed is the body of a response that had been handed over: no further attempt
 	Verdict     classify.Verdict // of the attempt; its RetryAfter is the server's hint
 	Status      int              // of a response; 0 for none
 	Err         error            // the real error of the attempt
 	Connections int              // obtained by a transport in this attempt
 	Resends     int              // within this attempt
-	Wait        time.Duration    // before the next attempt, or of the pause
+	Wait        time.Duration    // before the next attempt; of the pause; for EventStop, until the destination may be asked again, 0: unknown
 	Stop        error            // why the call gave up
 	Outcome     Outcome          // of the intention, for EventStop
 	Breaker     breaker.Change   // for EventBreakerChange

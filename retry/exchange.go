@@ -40,19 +40,33 @@ type Try struct {
 
 // Result is what one attempt came to.
 type Result struct {
-	Failed      bool
-	Err         error            // nil for a success, and where a response is held
-	Verdict     classify.Verdict // of a failure
-	Outcome     Outcome          // of this attempt alone
-	Final       bool             // the answer speaks for the whole intention, whatever went before
-	Well        bool             // the answer shows that the callee is well
-	Status      int              // of a response
-	Pushback    time.Duration    // a wait that the callee asked of everyone
-	Connections int              // obtained in this attempt
-	Resends     int              // within this attempt
-	Sends       int              // of these re-sends, those that count as attempts
-	Stop        error            // why the request cannot be sent again; nil if it can
-	KeyIgnored  bool             // the callee said that it does not honour the key: it is trusted no more
+	Failed  bool             // false: the call ends with this result
+	Err     error            // nil for a success, and where a response is held
+	Verdict classify.Verdict // of a failure; else the zero value
+	Outcome Outcome          // of this attempt alone
+
+	// Final says that the answer speaks for the whole intention, earlier
+	// attempts of unknown outcome included. A transport may set it only where
+	// the callee looked its key up: what it answers to a key that it honours
+	// holds for whichever attempt came first. False is always safe.
+	Final bool
+	// Well says that the answer shows a callee that is not in trouble, though
+	// the attempt failed, such as an HTTP 404. Then the retry that led to it
+	// costs the budget nothing.
+	Well bool
+
+	Status      int           // of a response; 0 for none
+	Pushback    time.Duration // a wait that the callee asked of everyone; 0: none
+	Connections int           // obtained in this attempt
+
+	// Resends counts what was sent again within this attempt. Sends counts
+	// those of them that reached a connection, and so may have reached the
+	// callee: they count towards MaxAttempts.
+	Resends int
+	Sends   int
+
+	Stop       error // why the request cannot be sent again; nil if it can
+	KeyIgnored bool  // the callee said that it does not honour the key: it is trusted no more
 
 	givenUp   bool // the work holds the response no more
 	untrusted bool // a write below would have a second effect, whatever was declared
@@ -60,8 +74,17 @@ type Result struct {
 
 // Request describes to the loop what an exchange is about.
 type Request struct {
-	Operation string       // for logs, metrics and errors
-	Target    string       // method and target: what makes two writes equal; see Within
+	Operation string // for logs, metrics and errors
+
+	// Target is what makes two writes of one intention equal, the same in every
+	// attempt: method and target, as in "POST https://bank.example/payments".
+	// By it a write finds its key again in the next attempt. If it is empty all
+	// writes are equal: they have keys by their turn, so that writes in another
+	// order would have each other's, and those that overlap are not trusted.
+	// It may be empty for a request that carries no key, and outside of
+	// [Within].
+	Target string
+
 	Address   fmt.Stringer // where it goes, if Target does not say; asked where one transport is inside another
 	Read      bool         // it changes nothing
 	Safety    Safety       // what is declared; Unsafe with a key becomes Keyed where the key is trusted

@@ -8,7 +8,9 @@ import (
 // LogTo returns an observer that writes to l: a line for each retry, pushback and
 // suppressed layer at debug level, for each call given up at warn, and for each
 // breaker change and each lookup that found an intention applied at info.
-// Reasons are from the closed list of package classify.
+// A reason is one of those that [classify.Verdict] lists, breaker_open or
+// pushback of a layer below, or a word that an error or a [classify.Classifier]
+// brought itself.
 func LogTo(l *slog.Logger) Observer {
 	return func(ctx context.Context, e Event) {
 		level, message := slog.LevelDebug, ""

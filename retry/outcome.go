@@ -14,7 +14,8 @@ type Outcome uint8
 const (
 	// Unknown means that the intention may have been applied.
 	Unknown Outcome = iota
-	// Applied means that the callee said it did it.
+	// Applied means that the callee said it did it, or, of a read, that it
+	// succeeded.
 	Applied
 	// NotApplied means that no attempt had an effect, or that there was none to
 	// have: the outcome of a read is never Unknown.

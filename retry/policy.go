@@ -45,7 +45,9 @@ type Policy struct {
 	// Zero means 30 s; [NoLimit] leaves only the caller's own deadline.
 	Deadline time.Duration
 	// AttemptTimeout bounds one attempt, which never gets more than what is
-	// left of the whole. Zero means 10 s; [NoLimit] means all that is left.
+	// left of the whole. Zero means 10 s, or Deadline or Breaker.Window if one
+	// of them is shorter; [NoLimit] means all that is left. It may be at most
+	// Deadline, and at most Breaker.Window unless the breaker is disabled.
 	AttemptTimeout time.Duration
 	// Budget bounds the retries that a process sends to the destination.
 	Budget Budget

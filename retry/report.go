@@ -8,11 +8,11 @@ import (
 
 // Report is what is known of a call, whether it succeeded or not.
 type Report struct {
-	Destination string
-	Operation   string
-	Intention   Intention
-	Outcome     Outcome
-	Attempts    []Attempt
+	Destination string    // the destination's name
+	Operation   string    // as given by Named; the method of a request; may be empty
+	Intention   Intention // its Key is empty if nobody asked for one
+	Outcome     Outcome   // what is known of the effect
+	Attempts    []Attempt // every attempt made, in order
 	// Resends counts what was sent again inside attempts: by the layer below,
 	// or after the proof that a used connection had carried nothing.
 	Resends    int

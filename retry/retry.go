@@ -11,6 +11,41 @@
 // be safe, see [Safety]. All attempts of one intention carry one idempotency
 // key, see [Key], and share one deadline. A layer that finds itself inside an
 // attempt of another layer makes one attempt, so that attempts never multiply.
+//
+// # Around a call
+//
+// [Do] and [Destination.Do] run a function, with the options [WithKey], [Named]
+// and [Reconcile]. [Layer.To] and [NewDestination] give the [Destination];
+// [Safety] says what may be repeated, [WithSafety] says it of a request through
+// a transport. [Detach] is for work that outlives its attempt.
+//
+// # Policies
+//
+// [Policy] treats one destination, [Organization] all of them; [ReadOrganization]
+// reads one from a file. [NewLayer] makes the [Layer] of a process out of it,
+// with [Options] such as an [Observer]; [LogTo] makes one that writes logs.
+//
+// # Keys
+//
+// [Key] is the idempotency key to send in an attempt, [SubKey] the one for a part
+// of it. [Intention], [WithIntention] and [IntentionOf] carry a key through the
+// program, [WithReceivedKey] one that a request brought. [KeyPolicy] says how it
+// travels and whether it is trusted.
+//
+// # Errors
+//
+// Every failure is an [*Error]; its [Outcome] says what is known of the effect, its
+// Stop why there was no further attempt: [ErrAttempts], [ErrDeadline],
+// [ErrBudget], [ErrPermanent], [ErrPushback], [ErrOutcomeUnknown], or
+// [breaker.ErrOpen]. [FileError] is one problem of a policy file.
+//
+// # For authors of transports
+//
+// [Exchange] is what a transport implements and [Destination.Exchange] runs,
+// with [Request], [Try] and [Result]; a [Call] tells the rest. [Passage] saves an
+// allocation. [Mark] is what to tell another process of an attempt, which takes
+// it up with [WithMark]. [Within], [CallOf], [SafetyOf] and [AttemptOf] ask a
+// context.
 package retry
 
 import (
@@ -52,9 +87,13 @@ type CallOption struct {
 }
 
 // WithKey gives the intention the caller's own key, one that it stored before
-// it sent anything, say. It declares that the callee honours the key. Allowed
-// are 1 to 255 visible ASCII characters without quote, backslash, comma and
-// blank; another key is refused before the first attempt.
+// it sent anything, say. It declares that the callee honours the key: a write
+// that sends it through a transport of this module may be repeated. It does not
+// change the safety of the operation: where the function sends the key by other
+// means and its outcome is unknown, it is repeated if it is [Keyed] or
+// [Idempotent], and not if it is [Unsafe]. Allowed are 1 to 255 visible ASCII
+// characters without quote, backslash, comma and blank; another key is refused
+// before the first attempt.
 func WithKey(key string) CallOption { return CallOption{key: key, hasKey: true} }
 
 // Named names the operation for logs, metrics and errors.
