@@ -58,8 +58,14 @@ func ExamplePolicy_String() {
 	fmt.Println(p)
 	// Output:
 	// attempts: at most 3, each of at most 2s
-	// waits: at most 100ms, 200ms (full jitter: from 0 up); after a throttled answer at most 1s, 2s; a server may ask for up to 3s, and a longer hint ends the call at once
-	// longest time: 12.6s; waiting for the end of a pushback, or a lookup given to Reconcile, can take it to the deadline of 30s
-	// load factor: at most 3 requests a call; repeats that fail for load or an outage use up a budget of 3, to which a call that succeeds at once adds 0.2 and each second 0.01: in an outage a process sends at most 1 + 3/calls requests a call, then 1, and 0.01 repeats a second
-	// breaker: opens when 50 % of at least 20 results within 30s are failures, refuses for 5s, doubling up to 1m0s (±20 %), and closes after 3 probes that succeed
+	// waits: at most 100ms, 200ms (full jitter: from 0 up); after a throttled answer at most 1s, 2s; a
+	//   server may ask for up to 3s, and a longer hint ends the call at once
+	// longest time: 12.6s; waiting for the end of a pushback, or a lookup given to Reconcile, can take it
+	//   to the deadline of 30s
+	// load factor: at most 3 requests a call; repeats that fail for load or an outage use up a budget of
+	//   3, to which a call that succeeds at once adds 0.2 and each second 0.01: in an outage a process
+	//   sends one request for each call, 3 repeats on top for all calls together, and then one more every
+	//   1m40s
+	// breaker: opens when 50 % of at least 20 results within 30s are failures, refuses for 5s, doubling up
+	//   to 1m0s (±20 %), and closes after 3 probes that succeed
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/reintento/reintento/breaker"
 )
@@ -12,7 +13,8 @@ import (
 // String says in a few lines what a call under p can come to at worst: how many
 // attempts, how long each of them and each wait may take, how long the whole, and
 // how many requests the destination gets for it. Zero values count as what they
-// mean. For a policy that [Policy.Validate] refuses it says why.
+// mean. For a policy that [Policy.Validate] refuses it says why. No line is longer
+// than 100 columns; one that begins with blanks goes on with the one before it.
 //
 // The numbers are those of the loop. What an operation does after its context has
 // ended is not in them, nor is the time that a transport gives to an upload that
@@ -22,13 +24,39 @@ func (p Policy) String() string {
 		return err.Error()
 	}
 	d := p.withDefaults()
-	return strings.Join([]string{
+	lines := []string{
 		"attempts: " + d.attemptsText(),
 		"waits: " + d.waitsText(),
 		"longest time: " + d.longestText(),
 		"load factor: " + d.loadText(),
 		"breaker: " + d.breakerText(),
-	}, "\n")
+	}
+	for i, line := range lines {
+		lines[i] = wrapped(line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// wrapped breaks a line between words, before it gets too long.
+func wrapped(line string) string {
+	const most = 100
+	var b strings.Builder
+	column := 0
+	for i, word := range strings.Fields(line) {
+		length := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case column+1+length > most:
+			b.WriteString("\n  ")
+			column = 2
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += length
+	}
+	return b.String()
 }
 
 func (p *Policy) attemptsText() string {
@@ -115,8 +143,17 @@ func (p *Policy) loadText() string {
 		return text + fmt.Sprintf(", and without a budget that is what an outage brings: %d times the load", p.MaxAttempts)
 	}
 	return text + fmt.Sprintf("; repeats that fail for load or an outage use up a budget of %d, to which a call that succeeds at once adds %v and each second %v: "+
-		"in an outage a process sends at most 1 + %d/calls requests a call, then 1, and %v repeats a second",
-		b.Burst, b.Ratio, b.PerSecond, b.Burst, b.PerSecond)
+		"in an outage a process sends one request for each call, %s on top for all calls together, and then %s",
+		b.Burst, b.Ratio, b.PerSecond, counted(b.Burst, "repeat"), everyText(b.PerSecond))
+}
+
+// everyText says how often a rate lets a repeat through.
+func everyText(perSecond float64) string {
+	seconds := 1 / perSecond
+	if seconds >= forever.Seconds() {
+		return "no more"
+	}
+	return fmt.Sprintf("one more every %v", round(time.Duration(seconds*float64(time.Second))))
 }
 
 func (p *Policy) breakerText() string {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/cenkalti/backoff/v4"
 	"github.com/reintento/reintento/breaker"
@@ -28,7 +29,7 @@ func TestAPolicySaysItsWorstCase(t *testing.T) {
 			"waits: at most 100ms, 200ms (full jitter: from 0 up); after a throttled answer at most 1s, 2s; a server may ask for up to 30s, and a longer hint ends the call at once",
 			"longest time: 30s, the deadline; without it, attempts and waits could take 1m32s",
 			"load factor: at most 3 requests a call; repeats that fail for load or an outage use up a budget of 10, to which a call that succeeds at once adds 0.2 and each second 0.01: " +
-				"in an outage a process sends at most 1 + 10/calls requests a call, then 1, and 0.01 repeats a second",
+				"in an outage a process sends one request for each call, 10 repeats on top for all calls together, and then one more every 1m40s",
 			defaultBreaker,
 		}},
 		{"nothing is repeated", retry.Policy{MaxAttempts: 1, AttemptTimeout: 2 * time.Second, Breaker: breaker.Settings{Disabled: true}}, []string{
@@ -54,7 +55,7 @@ func TestAPolicySaysItsWorstCase(t *testing.T) {
 			"waits: at most 100ms (no jitter: exactly that); after a throttled answer at most 1s; a server may ask for up to 30s, and a longer hint ends the call at once",
 			"longest time: no limit but the caller's own deadline",
 			"load factor: at most 2 requests a call; repeats that fail for load or an outage use up a budget of 3, to which a call that succeeds at once adds 0.5 and each second 1: " +
-				"in an outage a process sends at most 1 + 3/calls requests a call, then 1, and 1 repeats a second",
+				"in an outage a process sends one request for each call, 3 repeats on top for all calls together, and then one more every 1s",
 			defaultBreaker,
 		}},
 		{"a schedule of its own", retry.Policy{MaxAttempts: 2, AttemptTimeout: time.Second, Backoff: func() backoff.BackOff { return &backoff.ZeroBackOff{} }}, []string{
@@ -62,14 +63,35 @@ func TestAPolicySaysItsWorstCase(t *testing.T) {
 			"waits: by a schedule of its own; a server may ask for up to 30s, and a longer hint ends the call at once",
 			"longest time: 30s, the deadline",
 			"load factor: at most 2 requests a call; repeats that fail for load or an outage use up a budget of 10, to which a call that succeeds at once adds 0.2 and each second 0.01: " +
-				"in an outage a process sends at most 1 + 10/calls requests a call, then 1, and 0.01 repeats a second",
+				"in an outage a process sends one request for each call, 10 repeats on top for all calls together, and then one more every 1m40s",
 			defaultBreaker,
 		}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			require.Equal(t, strings.Join(tt.want, "\n"), tt.policy.String())
+			require.Equal(t, strings.Join(tt.want, "\n"), said(t, tt.policy))
 		})
+	}
+}
+
+// said returns what String says, a line for each thing, and looks at the lines.
+func said(t *testing.T, p retry.Policy) string {
+	t.Helper()
+	s := p.String()
+	for line := range strings.SplitSeq(s, "\n") {
+		if n := utf8.RuneCountInString(line); n > 100 {
+			t.Errorf("String has a line of %d columns, want at most 100: %q", n, line)
+		}
+	}
+	return strings.ReplaceAll(s, "\n  ", " ")
+}
+
+func TestABudgetSaysHowOftenItLetsARepeatThrough(t *testing.T) {
+	for perSecond, want := range map[float64]string{
+		1e-10: "no more", 1e-9: "one more every 277777h46m40s", 0.3: "one more every 3.33s", 2: "one more every 500ms", 1e9: "one more every 1ns",
+	} {
+		s := said(t, retry.Policy{Budget: retry.Budget{Burst: 1, PerSecond: perSecond}})
+		require.Contains(t, s, "1 repeat on top for all calls together, and then "+want+"\n", "String with PerSecond %v", perSecond)
 	}
 }
 
@@ -82,13 +104,13 @@ func TestThePolicyOfManyAttemptsIsSaidAtOnce(t *testing.T) {
 	p := retry.Policy{MaxAttempts: 1<<31 - 1, Deadline: retry.NoLimit, AttemptTimeout: time.Nanosecond, BaseDelay: 1, ThrottleDelay: 1, MaxDelay: 2, MaxRetryAfter: 1, Jitter: retry.NoJitter}
 	// The first wait is 1 ns, every other one 2 ns.
 	longest := time.Duration(3*p.MaxAttempts-2-1) * time.Nanosecond
-	require.Contains(t, p.String(), fmt.Sprintf("longest time: %v, if", longest))
+	require.Contains(t, said(t, p), fmt.Sprintf("longest time: %v, if", longest))
 
 	p.MaxDelay, p.BaseDelay, p.ThrottleDelay = time.Hour, time.Hour, time.Hour
 	p.MaxAttempts = 2_562_000 // 292 years
-	require.Contains(t, p.String(), "longest time: 2561999h0m0.002562s, if")
+	require.Contains(t, said(t, p), "longest time: 2561999h0m0.002562s, if")
 	p.MaxAttempts = 2_600_000
-	require.Contains(t, p.String(), "longest time: no limit but")
+	require.Contains(t, said(t, p), "longest time: no limit but")
 }
 
 // throttled is an answer that turned the request away for load, with no hint.
@@ -137,7 +159,7 @@ func TestTheWordsOfAPolicyAreWhatACallDoes(t *testing.T) {
 				waits, took := useUp(t, tt.policy, tt.err)
 				require.Equal(t, tt.waits, waits, "waits of the call")
 				require.Equal(t, tt.took, took, "time of the call")
-				require.Contains(t, tt.policy.String(), tt.text)
+				require.Contains(t, said(t, tt.policy), tt.text)
 			})
 		})
 	}
@@ -148,7 +170,7 @@ func TestJitterStaysWithinTheWordsOfAPolicy(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p := retry.Policy{MaxAttempts: 3, AttemptTimeout: time.Second, Jitter: jitter, Deadline: retry.NoLimit, MaxRetryAfter: 4 * time.Second}
 			// Two hints of 4 s, each with up to a tenth on top.
-			require.Contains(t, p.String(), "longest time: 11.8s, if")
+			require.Contains(t, said(t, p), "longest time: 11.8s, if")
 			waits, took := useUp(t, p, classify.After(4*time.Second, errors.New("busy")))
 			require.Len(t, waits, 2)
 			require.LessOrEqual(t, took, 11800*time.Millisecond)
@@ -202,8 +224,8 @@ func TestTheLoadInAnOutageIsWhatThePolicySays(t *testing.T) {
 		requests int // for 100 calls
 		text     string
 	}{
-		{"a budget of 10", retry.Budget{PerSecond: 1e-12}, 100 + 10, "at most 1 + 10/calls requests a call, then 1,"},
-		{"a budget of 3", retry.Budget{Burst: 3, PerSecond: 1e-12}, 100 + 3, "at most 1 + 3/calls requests a call, then 1,"},
+		{"a budget of 10", retry.Budget{PerSecond: 1e-10}, 100 + 10, "sends one request for each call, 10 repeats on top for all calls together, and then no more"},
+		{"a budget of 3", retry.Budget{Burst: 3, PerSecond: 1e-10}, 100 + 3, "sends one request for each call, 3 repeats on top for all calls together, and then no more"},
 		{"no budget", retry.Budget{Disabled: true}, 4 * 100, "an outage brings: 4 times the load"},
 	}
 	for _, tt := range tests {
@@ -221,7 +243,7 @@ func TestTheLoadInAnOutageIsWhatThePolicySays(t *testing.T) {
 					require.Error(t, err)
 				}
 				require.Equal(t, tt.requests, requests, "requests of 100 calls in an outage")
-				require.Contains(t, p.String(), tt.text)
+				require.Contains(t, said(t, p), tt.text)
 			})
 		})
 	}

@@ -32,7 +32,7 @@ func repeats(p retry.Policy) []row {
 	}
 	honored := p.Key.Honored && len(keyedMethods(p)) > 0
 	rows := []row{
-		{list(classify.Retryable, "not sent (refused, no name, no handshake)"), true, true, true},
+		{list(classify.Retryable, "not sent (refused, no name for the moment, no handshake)"), true, true, true},
 		{list(classify.Ambiguous, "answer lost, timeout"), true, honored, false},
 	}
 	if _, own := p.Statuses[http.StatusConflict]; honored && !own {
@@ -90,11 +90,11 @@ func printRepeats(w io.Writer, p retry.Policy) {
 	keyed := keyedMethods(p)
 	fmt.Fprintf(w, "  A: %s\n", strings.Join(idempotent, ", "))
 	if len(keyed) > 0 {
-		trust := "not known to be honored: a caller that gives a key of its own declares that it is"
+		trust := "\n     not known to be honored: a caller that gives a key of its own declares that it is"
 		if p.Key.Honored {
-			trust = fmt.Sprintf("honored for %v", p.Key.ValidFor)
+			trust = fmt.Sprintf(" honored for %v", p.Key.ValidFor)
 		}
-		fmt.Fprintf(w, "  B: %s with the key in %s, %s\n", strings.Join(keyed, ", "), p.Key.Header, trust)
+		fmt.Fprintf(w, "  B: %s with the key in %s,%s\n", strings.Join(keyed, ", "), p.Key.Header, trust)
 	}
 	fmt.Fprintln(w, "  C: every other method")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -107,9 +107,28 @@ func printRepeats(w io.Writer, p retry.Policy) {
 	}
 	cells("A", "B", "C", "failure or answer")
 	for _, r := range repeats(p) {
-		cells(yes(r.idempotent), yes(r.keyed), yes(r.other), r.failure)
+		lines := listed(r.failure)
+		cells(yes(r.idempotent), yes(r.keyed), yes(r.other), lines[0])
+		for _, line := range lines[1:] {
+			cells("", "", "", "  "+line)
+		}
 	}
 	t.Flush()
+}
+
+// listed breaks a list into lines of a width that fits beside the columns.
+func listed(list string) (lines []string) {
+	const most = 88
+	for i, item := range strings.SplitAfter(list, ", ") {
+		if i == 0 || len(lines[len(lines)-1])+len(item) > most {
+			lines = append(lines, "")
+		}
+		lines[len(lines)-1] += item
+	}
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return lines
 }
 
 func yes(b bool) string {
