@@ -76,7 +76,8 @@ type Transport struct {
 	// caller's.
 	BodyIdleTimeout time.Duration
 	// ReplayBuffer bounds what is kept of a request body that cannot be opened
-	// again: neither with GetBody nor as an io.ReaderAt and io.Seeker. Such a
+	// again: neither with GetBody nor as an io.ReaderAt and io.Seeker, which is
+	// read with ReadAt from where it stands, in the first attempt already. Such a
 	// body can be repeated if what was read of it fits. Zero means 64 KiB, a
 	// negative value means that nothing is kept.
 	ReplayBuffer int
