@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/http"
 	"reflect"
@@ -129,9 +130,7 @@ func TestHintsFromTheWireToTheWait(t *testing.T) {
 					if at = append(at, time.Now()); len(at) == 3 {
 						return
 					}
-					for name, values := range r.header() {
-						w.Header()[name] = values
-					}
+					maps.Copy(w.Header(), r.header())
 					w.WriteHeader(r.status)
 				})
 				p := retry.Policy{Jitter: retry.NoJitter}

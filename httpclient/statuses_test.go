@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -77,9 +78,7 @@ func (s *statusServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.seen[r.URL.Path] = append(s.seen[r.URL.Path], r.Header.Get("Idempotency-Key"))
 	s.mu.Unlock()
 	_, _ = io.Copy(io.Discard, r.Body)
-	for name, values := range r.URL.Query() {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), r.URL.Query())
 	var code int
 	_, _ = fmt.Sscanf(r.URL.Path, "/%d/", &code)
 	switch {
