@@ -20,6 +20,7 @@ package breaker
 
 import (
 	"math/rand"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,7 +33,7 @@ import (
 type Breaker struct {
 	name     string
 	settings Settings // with defaults
-	onChange func(Change)
+	onChange []func(Change)
 
 	// phase is replaced, never written to, so that the state and the time that belongs to it are read together and
 	// without the lock. Its address is the identity of the time between two changes.
@@ -54,15 +55,16 @@ type phase struct {
 // New returns a closed breaker for the destination called name, which appears in errors and changes and may be empty.
 // The error is that of [Settings.Validate].
 //
-// onChange, if not nil, is told of every change of state, one at a time and in order, with no lock held: it may call
-// the breaker. It runs before the Allow or Settle that caused the change returns, in that goroutine; only when
+// Each onChange that is not nil is told of every change of state, one at a time and in order, with no lock held: it may
+// call the breaker. It runs before the Allow or Settle that caused the change returns, in that goroutine; only when
 // goroutines cause changes at the same time, or onChange causes one itself, the call that is already telling tells
 // these too. A panic in it passes on to that caller and leaves the breaker in order.
-func New(name string, s Settings, onChange func(Change)) (*Breaker, error) {
+func New(name string, s Settings, onChange ...func(Change)) (*Breaker, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	b := &Breaker{name: name, settings: s.withDefaults(), onChange: onChange}
+	told := slices.DeleteFunc(slices.Clone(onChange), func(f func(Change)) bool { return f == nil })
+	b := &Breaker{name: name, settings: s.withDefaults(), onChange: told}
 	b.phase.Store(&phase{state: Closed})
 	if b.settings.Disabled {
 		return b, nil
@@ -180,7 +182,7 @@ func (b *Breaker) change(_ string, from, to gobreaker.State) {
 		b.openFor = b.settings.OpenFor
 	}
 	last := b.phase.Swap(next)
-	if b.onChange != nil {
+	if len(b.onChange) > 0 {
 		b.untold = append(b.untold, Change{Name: b.name, From: last.state, To: next.state, RetryAt: next.retryAt})
 	}
 }
@@ -216,7 +218,9 @@ func (b *Breaker) unlockAndTell() {
 func (b *Breaker) tell(c Change) {
 	b.mu.Unlock()
 	defer b.mu.Lock()
-	b.onChange(c)
+	for _, onChange := range b.onChange {
+		onChange(c)
+	}
 }
 
 // State returns the present state. Reading changes nothing: an open breaker is open until an [Breaker.Allow] at or

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/reintento/reintento/breaker"
 )
 
@@ -326,5 +328,29 @@ func TestManyGoroutinesAtOnce(t *testing.T) {
 		if got := b.State(); got != breaker.Closed {
 			t.Errorf("State() = %v after 100 successes, want closed", got)
 		}
+	})
+}
+
+// Nobody, one, and several can be told; nil counts as nobody.
+func TestAnyNumberIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var order []string
+		told := func(name string) func(breaker.Change) {
+			return func(c breaker.Change) { order = append(order, name+" "+c.To.String()) }
+		}
+		s := breaker.Settings{MinResults: 1}
+		for _, b := range []func() (*breaker.Breaker, error){
+			func() (*breaker.Breaker, error) { return breaker.New("b", s) },
+			func() (*breaker.Breaker, error) { return breaker.New("b", s, nil) },
+			func() (*breaker.Breaker, error) { return breaker.New("b", s, told("first"), nil, told("second")) },
+		} {
+			b, err := b()
+			require.NoError(t, err)
+			pass, err := b.Allow()
+			require.NoError(t, err)
+			pass.Settle(breaker.Failure)
+			require.Equal(t, breaker.Open, b.State())
+		}
+		require.Equal(t, []string{"first open", "second open"}, order)
 	})
 }
