@@ -91,7 +91,8 @@ func (o options) compare(ctx context.Context, w io.Writer) (kept bool, err error
 	if o.cpu != "" || o.alloc != "" {
 		return true, o.profile(ctx)
 	}
-	fmt.Fprintf(w, "%s, %d cores; medians of %d rounds of %v\n", runtime.Version(), runtime.GOMAXPROCS(0), o.rounds, o.time)
+	fmt.Fprintf(w, "%s, %d cores; medians of %d rounds of %v\n"+
+		"times and ratios count on a machine that has nothing else to do; allocations count everywhere\n", runtime.Version(), runtime.GOMAXPROCS(0), o.rounds, o.time)
 	t := newTable(w)
 	for _, p := range paths() {
 		if !strings.Contains(p.name, o.path) {

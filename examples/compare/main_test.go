@@ -41,6 +41,14 @@ func TestEveryPathIsInTheTable(t *testing.T) {
 		t.Fatalf("run = %d with %s, want 0", status, &stderr)
 	}
 	rest := stdout.String()
+	for line := range strings.Lines(rest) {
+		if s := strings.TrimSuffix(line, "\n"); s != strings.TrimRight(s, " ") {
+			t.Errorf("the line %q ends in blanks", s)
+		}
+	}
+	if n := strings.Count(rest, "allowed  bounds\n"); n == 0 || n != strings.Count(rest, "  ratio  ") {
+		t.Errorf("%d headings end in that of the verdicts, want all of them in\n%s", n, &stdout)
+	}
 	for _, name := range pathNames() {
 		_, after, found := strings.Cut(rest, "\n"+name)
 		if !found {

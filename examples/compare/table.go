@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 )
 
@@ -24,12 +26,16 @@ func (r row) kept() bool {
 
 // table prints rows as they come.
 type table struct {
-	w     *tabwriter.Writer
+	w     *tabwriter.Writer // into block
+	block bytes.Buffer
+	out   io.Writer
 	above int // rows that are not within their bounds
 }
 
 func newTable(w io.Writer) *table {
-	return &table{w: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+	t := &table{out: w}
+	t.w = tabwriter.NewWriter(&t.block, 0, 0, 2, ' ', 0)
+	return t
 }
 
 func (t *table) verdict(kept bool) string {
@@ -49,8 +55,8 @@ func (t *table) add(r row) {
 	if r.above != "" {
 		allocs += " above " + r.above
 	}
-	fmt.Fprintf(t.w, "\n%s\ttime\tratio\tallowed\t%s\tallowed\t\n", r.path, allocs)
-	fmt.Fprintf(t.w, "  %s\t%s\t%.2f of %s\t<= %.2f\t%.0f\t%s\t%s\n",
+	fmt.Fprintf(t.w, "\n%s\ttime\tratio\tallowed\t%s\tallowed\tbounds\n", r.path, allocs)
+	fmt.Fprintf(t.w, "  %s\t%s\t%.2f × %s\t<= %.2f\t%.0f\t%s\t%s\n",
 		sdk, duration(r.ours), r.ours/r.theirs, r.beside, r.most, r.allocs, allowed, t.verdict(r.kept()))
 }
 
@@ -60,7 +66,18 @@ func (t *table) other(name string, nanoseconds, allocs float64) {
 }
 
 // flush prints what was added, as one block with its own columns.
-func (t *table) flush() error { return t.w.Flush() }
+func (t *table) flush() error {
+	if err := t.w.Flush(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(t.block.String()) {
+		if _, err := fmt.Fprintln(t.out, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	t.block.Reset()
+	return nil
+}
 
 // end says whether every bound was kept.
 func (t *table) end() (kept bool, err error) {

@@ -104,7 +104,7 @@ func TestTheTableSaysWhatIsWrong(t *testing.T) {
 	}
 	var b bytes.Buffer
 	sys := &system{network: &badnet.Network{}, bank: &bank.Server{}}
-	if err := a.writeTable(&b, options{n: 9, client: clientNaive, seed: 3}, sys, false); err != nil {
+	if err := a.writeTable(&b, options{n: 9, workers: 8, client: clientNaive, seed: 3}, sys, false); err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range []string{
@@ -113,9 +113,9 @@ func TestTheTableSaysWhatIsWrong(t *testing.T) {
 		"  charged twice or more               3   <- money lost",
 		"  told failed though charged          2   <- a lie",
 		"  told charged though not             0",
-		"  told unknown                        4   1 of them were charged",
+		"  told unknown                        4   1 of them were charged; those callers must find out before they pay again",
 		"  attempts                           18   2.00 a payment, at most 5",
-		"  waited between them             1.5 s   at most 0.7 s for one payment",
+		"  waited between them             1.5 s   summed over 8 workers, at most 0.7 s for one payment",
 		"  time                            2.5 s",
 		"Payments were charged twice, and callers were told what is not so.",
 	} {

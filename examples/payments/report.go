@@ -27,11 +27,15 @@ func (a audit) writeTable(w io.Writer, o options, s *system, interrupted bool) e
 	row("never charged", a.Missing, "")
 	row("told failed though charged", a.ToldFailedButApplied, mark(a.ToldFailedButApplied, "<- a lie"))
 	row("told charged though not", a.toldAppliedButMissing, mark(a.toldAppliedButMissing, "<- a lie"))
-	row("told unknown", a.Unknown, mark(a.Unknown, fmt.Sprintf("%d of them were charged", a.unknownApplied)))
+	unknown := "no caller was left without an answer"
+	if a.Unknown > 0 {
+		unknown = fmt.Sprintf("%d of them were charged; those callers must find out before they pay again", a.unknownApplied)
+	}
+	row("told unknown", a.Unknown, unknown)
 	b.WriteString("\n")
 	per := float64(a.Attempts) / float64(max(1, a.Intentions))
 	row("attempts", a.Attempts, fmt.Sprintf("%.2f a payment, at most %d", per, a.mostAttempts))
-	row("waited between them", seconds(a.waited), "at most "+seconds(a.longestWait)+" for one payment")
+	row("waited between them", seconds(a.waited), fmt.Sprintf("summed over %s, at most %s for one payment", workers(o.workers), seconds(a.longestWait)))
 	row("breaker opened", a.BreakerOpened, "")
 	row("hidden re-sends", a.HiddenResends, "")
 	row("requests on the network", network.Requests, fmt.Sprintf("%d cut, %d reset, %d held", network.Cut, network.Reset, network.Slow))
@@ -66,6 +70,13 @@ func mark(n int, what string) string {
 		return ""
 	}
 	return what
+}
+
+func workers(n int) string {
+	if n == 1 {
+		return "1 worker"
+	}
+	return fmt.Sprintf("%d workers", n)
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"github.com/mattn/go-isatty"
 )
 
 // simulateAll runs each simulation in a process of its own, as many at once as
@@ -24,9 +26,11 @@ func simulateAll(args []string, progress io.Writer) ([]result, error) {
 	errs := make([]error, len(all))
 	free := make(chan struct{}, runtime.GOMAXPROCS(0))
 	var children sync.WaitGroup
+	show, end := lineOf(progress)
+	defer end()
 	for i := range all {
 		free <- struct{}{}
-		fmt.Fprintln(progress, "simulating", all[i].name())
+		show(fmt.Sprintf("simulating %d of %d: %s", i+1, len(all), all[i].name()))
 		children.Go(func() {
 			defer func() { <-free }()
 			child := exec.Command(program, append([]string{"-one", all[i].name()}, args...)...)
@@ -50,6 +54,16 @@ func simulateAll(args []string, progress io.Writer) ([]result, error) {
 	return all, nil
 }
 
+// lineOf returns what shows how far the work is, on a line of its own each time;
+// on a terminal the line takes the place of the one before, and end takes it away.
+func lineOf(w io.Writer) (show func(string), end func()) {
+	if f, ok := w.(*os.File); !ok || !isatty.IsTerminal(f.Fd()) {
+		return func(s string) { fmt.Fprintln(w, s) }, func() {}
+	}
+	const clear = "\r\x1b[K"
+	return func(s string) { fmt.Fprint(w, clear+s) }, func() { fmt.Fprint(w, clear) }
+}
+
 // inBubble runs one simulation in a test, the only way into a bubble of virtual
 // time, prints its counts, and ends the program.
 func inBubble(o options, stdout, stderr io.Writer) int {
@@ -59,7 +73,9 @@ func inBubble(o options, stdout, stderr io.Writer) int {
 		[]testing.InternalTest{{Name: "storm", F: func(t *testing.T) {
 			m, err := o.simulate(t)
 			if err == nil {
-				err = json.NewEncoder(stdout).Encode(m)
+				e := json.NewEncoder(stdout)
+				e.SetIndent("", "  ")
+				err = e.Encode(m)
 			}
 			if err != nil {
 				fmt.Fprintln(stderr, "storm:", err)

@@ -78,7 +78,7 @@ func of(results []result, sc scenario) (some []result) {
 
 // words returns what a policy says of itself, line by line.
 func words(p retry.Policy) (clauses []clause) {
-	for line := range strings.Lines(p.String()) {
+	for line := range strings.Lines(strings.ReplaceAll(p.String(), "\n  ", " ")) { // the page has a width of its own
 		term, text, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		clauses = append(clauses, clause{term, text})
 	}

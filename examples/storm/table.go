@@ -48,10 +48,13 @@ func (o options) fleetText() string {
 	return fmt.Sprintf("%d processes, each making %v calls a second: %.0f in all, %.0f %% of what the service can do", o.processes, o.rate, rate, load*100)
 }
 
-// writeTable prints one line for each scenario and variant, and what the
-// columns are.
+// writeTable prints what the columns are, and one line for each scenario and
+// variant.
 func writeTable(w io.Writer, results []result, o options) {
-	fmt.Fprintf(w, "%s\n%s\n", o.source, o.fleetText())
+	fmt.Fprintf(w, "%s\n%s\n\n", o.source, o.fleetText())
+	for _, c := range columns {
+		fmt.Fprintf(w, "%-12s  %s\n", c.Head, c.Means)
+	}
 	lines := [][]string{{"scenario", "policy"}}
 	for _, c := range columns {
 		lines[0] = append(lines[0], c.Head)
@@ -78,10 +81,6 @@ func writeTable(w io.Writer, results []result, o options) {
 			fmt.Fprintf(w, "  %*s", widths[i+2], cell)
 		}
 		fmt.Fprintln(w)
-	}
-	fmt.Fprintln(w)
-	for _, c := range columns {
-		fmt.Fprintf(w, "%-12s  %s\n", c.Head, c.Means)
 	}
 }
 
