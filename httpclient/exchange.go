@@ -47,6 +47,7 @@ type exchange struct {
 	dest     retry.Destination
 	first    watcher
 	firstOut http.Request
+	firstKey [1]string
 	handed   responseBody
 }
 
@@ -268,10 +269,15 @@ func (x *exchange) setKey(h http.Header, t retry.Try) {
 			delete(h, name)
 		}
 	case t.Key == "" || x.callersKey:
-	case t.Policy.Key.Format == retry.StructuredString:
-		h[x.header] = []string{`"` + t.Key + `"`}
 	default:
-		h[x.header] = []string{t.Key}
+		value := x.firstKey[:]
+		if x.sends > 1 {
+			value = make([]string, 1)
+		}
+		if value[0] = t.Key; t.Policy.Key.Format == retry.StructuredString {
+			value[0] = `"` + t.Key + `"`
+		}
+		h[x.header] = value
 	}
 }
 
