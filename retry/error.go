@@ -22,7 +22,8 @@ var (
 	ErrDeadline error = noTime{}
 	// ErrBudget: the destination may not be sent a retry at present.
 	ErrBudget = errors.New("retry budget empty")
-	// ErrPermanent: the failure would repeat itself.
+	// ErrPermanent: the failure would repeat itself, or the call cannot be made
+	// as it is.
 	ErrPermanent = errors.New("permanent failure")
 	// ErrPushback: the destination asked to be left alone for longer than this
 	// call can wait. [Error].RetryAfter says for how long.
@@ -42,10 +43,10 @@ func (noTime) Is(target error) bool { return target == context.DeadlineExceeded 
 // and errors.As, the reason for stopping and the last attempt's error, and
 // [ErrOutcomeUnknown] if nobody knows whether the intention was applied.
 type Error struct {
-	Destination string
-	Operation   string // as given by Named; the method of a request; may be empty
-	Intention   Intention
-	Outcome     Outcome
+	Destination string        // its name; empty if there was none
+	Operation   string        // as given by Named; the method of a request; may be empty
+	Intention   Intention     // its Key is empty where nobody asked for one
+	Outcome     Outcome       // what is known of the intention, over all attempts
 	Stop        error         // why there was no further attempt
 	Last        error         // the last attempt's failure; if nothing was sent nil, or what is wrong with the call
 	Attempts    []Attempt     // every attempt made

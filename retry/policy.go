@@ -65,8 +65,8 @@ type Policy struct {
 	// Announce sends the attempt mark and the remaining time with each request
 	// to this destination. It is meant for internal services.
 	Announce bool
-	// Backoff makes an own schedule of waits in place of the built-in one. It
-	// is called once for each intention that fails, and must return a schedule
+	// Backoff makes an own schedule of waits in place of the built-in one: a
+	// BackOff of github.com/cenkalti/backoff/v4, that major version. It is called once for each intention that fails, and must return a schedule
 	// that no other call shares. A schedule that returns backoff.Stop ends the
 	// call with [ErrAttempts]. MaxDelay and ThrottleDelay do not apply to it;
 	// hints and deadlines do.
