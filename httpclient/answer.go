@@ -2,6 +2,7 @@ package httpclient
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,7 +28,7 @@ func (x *exchange) answered(r *retry.Result, resp *http.Response, received time.
 	own, declared := t.Policy.Statuses[code]
 	if declared {
 		failed = true
-		v.Reason = reasonOf(code)
+		v.Reason = "http_" + strconv.Itoa(code)
 		if !refused {
 			v.Class = own
 		}
@@ -53,15 +54,23 @@ func (x *exchange) answered(r *retry.Result, resp *http.Response, received time.
 	}
 	v.Repeatable = x.safety != retry.Unsafe
 	r.Verdict = v
-	r.Outcome = x.outcome(code, v, resp.Header, received, declared)
+	meaning := v.Class
+	switch {
+	case declared:
+		meaning = own
+	case refused:
+		meaning = withoutRefusal(code, resp.Header, received)
+	}
+	r.Outcome = x.outcome(code, meaning, declared)
 	r.Well = code < 500 && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests
 	if code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable {
 		r.Pushback = v.RetryAfter
 	}
 }
 
-// outcome is what a failed answer says of the effect of its own attempt.
-func (x *exchange) outcome(code int, v classify.Verdict, h http.Header, received time.Time, declared bool) retry.Outcome {
+// outcome is what a failed answer, whose status has a meaning, says of the effect
+// of its own attempt.
+func (x *exchange) outcome(code int, meaning classify.Class, declared bool) retry.Outcome {
 	if x.read {
 		return retry.NotApplied
 	}
@@ -72,24 +81,27 @@ func (x *exchange) outcome(code int, v classify.Verdict, h http.Header, received
 		http.StatusUseProxy, 306, http.StatusFailedDependency:
 		return retry.Unknown // nothing says that it was not applied
 	case http.StatusConflict:
-		if v.Class == classify.Retryable && !declared {
+		if meaning == classify.Retryable && !declared {
 			return retry.Unknown // it is being done under this key, perhaps for another process
 		}
 	}
-	if !declared {
-		// A server that refuses a repeat has not said that it did nothing.
-		hint := http.Header{}
-		for _, name := range []string{"Retry-After", "Retry-After-Ms", "X-Ms-Retry-After-Ms", "Date", "Age"} {
-			if values := h.Values(name); values != nil {
-				hint[name] = values
-			}
-		}
-		v, _ = classify.Status(code, hint, received)
-	}
-	if v.Class == classify.Ambiguous {
+	if meaning == classify.Ambiguous {
 		return retry.Unknown
 	}
 	return retry.NotApplied
+}
+
+// withoutRefusal is the class of a status whose response forbids a repeat: a
+// server that does so has not said that it did nothing.
+func withoutRefusal(code int, h http.Header, received time.Time) classify.Class {
+	hint := http.Header{}
+	for _, name := range []string{"Retry-After", "Retry-After-Ms", "X-Ms-Retry-After-Ms", "Date", "Age"} {
+		if values := h.Values(name); values != nil {
+			hint[name] = values
+		}
+	}
+	v, _ := classify.Status(code, hint, received)
+	return v.Class
 }
 
 // refusesRepeat reports whether a header of the response forbids a repeat,

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/reintento/reintento/classify"
 	"github.com/reintento/reintento/httpclient"
 	"github.com/reintento/reintento/retry"
 	"github.com/stretchr/testify/assert"
@@ -448,4 +449,30 @@ func TestGoroutinesShareAnOperation(t *testing.T) {
 
 func TestCheckOfNoResponse(t *testing.T) {
 	assert.ErrorContains(t, httpclient.Check(nil), "response is nil")
+}
+
+// A server that forbids a repeat has not said that it did nothing, whoever says
+// what its status means.
+func TestARefusalDoesNotSayThatNothingWasDone(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		declared map[int]classify.Class
+		want     retry.Outcome
+	}{
+		{nil, retry.Unknown},
+		{map[int]classify.Class{500: classify.Ambiguous}, retry.Unknown},
+		{map[int]classify.Class{500: classify.Retryable}, retry.NotApplied},
+	} {
+		p := quick()
+		p.Statuses = c.declared
+		rt := overBase(t, p, roundTrip(func(req *http.Request) (*http.Response, error) {
+			return givenAnswer(req, 500, http.Header{"Stripe-Should-Retry": {"false"}}, "no"), nil
+		}))
+		resp, err := rt.RoundTrip(call(t, t.Context(), "POST", "http://peer/", "pay"))
+		require.NoError(t, err)
+		report := httpclient.ReportOf(resp)
+		assert.Len(t, report.Attempts, 1, "attempts with 500 declared %v", c.declared)
+		assert.Equal(t, c.want, report.Outcome, "outcome with 500 declared %v", c.declared)
+		resp.Body.Close()
+	}
 }

@@ -135,5 +135,3 @@ func callOf(resp *http.Response) *retry.Call {
 	}
 	return call.Outermost()
 }
-
-func reasonOf(code int) string { return "http_" + strconv.Itoa(code) }
