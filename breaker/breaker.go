@@ -64,7 +64,7 @@ func New(name string, s Settings, onChange ...func(Change)) (*Breaker, error) {
 		return nil, err
 	}
 	told := slices.DeleteFunc(slices.Clone(onChange), func(f func(Change)) bool { return f == nil })
-	b := &Breaker{name: name, settings: s.withDefaults(), onChange: told}
+	b := &Breaker{name: name, settings: s.WithDefaults(), onChange: told}
 	b.phase.Store(&phase{state: Closed})
 	if b.settings.Disabled {
 		return b, nil

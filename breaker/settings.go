@@ -76,15 +76,15 @@ func (s Settings) Validate() error {
 	}
 	duration("OpenFor", s.OpenFor)
 	duration("MaxOpenFor", s.MaxOpenFor)
-	if open := s.withDefaults().OpenFor; s.MaxOpenFor >= shortest && open > s.MaxOpenFor && open <= longest {
+	if open := s.WithDefaults().OpenFor; s.MaxOpenFor >= shortest && open > s.MaxOpenFor && open <= longest {
 		problem("MaxOpenFor is %v: want 0 (the default) or at least OpenFor, which is %v", s.MaxOpenFor, open)
 	}
 	count("Probes", s.Probes)
 	return errors.Join(problems...)
 }
 
-// withDefaults returns s with every zero replaced by what it means.
-func (s Settings) withDefaults() Settings {
+// WithDefaults returns s with every zero replaced by what it means, for those who want to show it.
+func (s Settings) WithDefaults() Settings {
 	if s.Window == 0 {
 		s.Window = defaultWindow
 	}

@@ -109,7 +109,7 @@ func (l *Layer) Policy(destination string) (p Policy, under string) {
 	l.mu.Unlock()
 	found, under := org.find(destination)
 	p = found.clone()
-	p.Breaker = breakerDefaults(p.Breaker)
+	p.Breaker = p.Breaker.WithDefaults()
 	return p, under
 }
 
@@ -328,7 +328,7 @@ func (r *policyReader) contradictions(f *file) {
 // Go literal is the breaker's own to find.
 func inFile(p Policy) []*fieldError {
 	all := p.contradictions()
-	if b := breakerDefaults(p.Breaker); b.OpenFor > b.MaxOpenFor {
+	if b := p.Breaker.WithDefaults(); b.OpenFor > b.MaxOpenFor {
 		all = append(all, &fieldError{
 			field: "Breaker.MaxOpenFor", value: b.MaxOpenFor.String(),
 			relation: "at least", other: "Breaker.OpenFor", limit: b.OpenFor,

@@ -312,15 +312,12 @@ func (p Policy) contradictions() (problems []*fieldError) {
 	}
 	// A result must still be in the window when it arrives, or calls that all
 	// time out would never open the breaker.
-	window := orElse(d.Breaker.Window, breakerWindow)
+	window := d.Breaker.WithDefaults().Window
 	if !d.Breaker.Disabled && d.AttemptTimeout > window {
 		bad("Breaker.Window", window, "at least", "AttemptTimeout", d.AttemptTimeout)
 	}
 	return problems
 }
-
-// breakerWindow is the default of breaker.Settings.Window.
-const breakerWindow = 30 * time.Second
 
 // fieldError is one problem of a policy. Its parts are kept apart so that a
 // reader of policy files can say where in the file it stands.

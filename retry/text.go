@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
-
-	"github.com/reintento/reintento/breaker"
 )
 
 // String says in a few lines what a call under p can come to at worst: how many
@@ -157,7 +155,7 @@ func everyText(perSecond float64) string {
 }
 
 func (p *Policy) breakerText() string {
-	b := breakerDefaults(p.Breaker)
+	b := p.Breaker.WithDefaults()
 	if b.Disabled {
 		return "none"
 	}
@@ -192,16 +190,4 @@ func counted(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// breakerDefaults returns s with every zero replaced by what breaker.Settings
-// says that it means.
-func breakerDefaults(s breaker.Settings) breaker.Settings {
-	s.Window = orElse(s.Window, breakerWindow)
-	s.MinResults = orElse(s.MinResults, 20)
-	s.FailureRatio = orElse(s.FailureRatio, 0.5)
-	s.OpenFor = orElse(s.OpenFor, 5*time.Second)
-	s.MaxOpenFor = orElse(s.MaxOpenFor, max(time.Minute, s.OpenFor))
-	s.Probes = orElse(s.Probes, 3)
-	return s
 }
