@@ -12,10 +12,10 @@
 // A breaker sees results only when they are known. Attempts that were under way when it opened are not called back:
 // they run on, and their results, which belong to the past, no longer count.
 //
-// The counting is that of gobreaker v2, whose types do not appear here. Three things are added to it: how long it
-// stays open, which doubles and has jitter, and is known to the callers it refuses; callbacks without locks; and
-// results that count when they are known, however long the attempt took. Each process judges by its own results: a
-// state shared by a fleet would need a lock held across machines.
+// What a closed breaker counts in its window is left to gobreaker v2, whose types do not appear here. An open one is
+// this package's: how long it stays so doubles, has jitter, and is known to the callers it refuses; callbacks run
+// without locks; results count when they are known, however long the attempt took. Each process judges by its own
+// results: a state shared by a fleet would need a lock held across machines.
 package breaker
 
 import (
@@ -35,12 +35,11 @@ type Breaker struct {
 	settings Settings // with defaults
 	onChange []func(Change)
 
-	// phase is replaced, never written to, so that the state and the time that belongs to it are read together and
+	// phase is replaced when the state changes, so that the state and the time that belongs to it are read together and
 	// without the lock. Its address is the identity of the time between two changes.
 	phase atomic.Pointer[phase]
 
-	mu        sync.Mutex // guards what follows, and is held where phase is replaced
-	counter   *gobreaker.TwoStepCircuitBreaker[struct{}]
+	mu        sync.Mutex    // guards what follows, and is held where phase is replaced
 	openFor   time.Duration // the next opening, without jitter
 	untold    []Change
 	isTelling bool
@@ -50,6 +49,11 @@ type Breaker struct {
 type phase struct {
 	state   State
 	retryAt time.Time // zero unless open
+
+	// What is counted is the phase's own, and guarded by the breaker's mu.
+	results *gobreaker.CircuitBreaker[struct{}] // while closed
+	taken   int                                 // while half-open: places of probes, under way or successful
+	passed  int                                 // successful ones
 }
 
 // New returns a closed breaker for the destination called name, which appears in errors and changes and may be empty.
@@ -65,24 +69,23 @@ func New(name string, s Settings, onChange ...func(Change)) (*Breaker, error) {
 	}
 	told := slices.DeleteFunc(slices.Clone(onChange), func(f func(Change)) bool { return f == nil })
 	b := &Breaker{name: name, settings: s.WithDefaults(), onChange: told}
-	b.phase.Store(&phase{state: Closed})
-	if b.settings.Disabled {
-		return b, nil
-	}
 	b.openFor = b.settings.OpenFor
-	b.counter = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
-		Name:         name,
-		MaxRequests:  uint32(b.settings.Probes),
-		Interval:     b.settings.Window,
-		BucketPeriod: bucketPeriod(b.settings.Window),
-		// Our phase decides when an open breaker is tried again, since the time differs from opening to opening.
-		// 0 would mean 60 s.
-		Timeout:       time.Nanosecond,
-		ReadyToTrip:   b.readyToTrip,
-		OnStateChange: b.change,
-		IsExcluded:    func(err error) bool { return err == errExcluded },
-	})
+	b.phase.Store(b.closed())
 	return b, nil
+}
+
+// closed returns the phase of a closed breaker that has seen nothing yet.
+func (b *Breaker) closed() *phase {
+	if b.settings.Disabled {
+		return &phase{state: Closed}
+	}
+	return &phase{state: Closed, results: gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+		Name:          b.name,
+		Interval:      b.settings.Window,
+		BucketPeriod:  bucketPeriod(b.settings.Window),
+		ReadyToTrip:   b.readyToTrip,
+		OnStateChange: func(string, gobreaker.State, gobreaker.State) { b.open() }, // closed to open: after that it is not used any more
+	})}
 }
 
 // readyToTrip is asked by gobreaker after each failure while closed; mu is held. What is measured is results: gobreaker's
@@ -115,7 +118,7 @@ func (b *Breaker) decide(ph *phase) (p Pass, decided bool, err error) {
 		}
 		return Pass{breaker: b, phase: ph}, true, nil
 	case Open:
-		if time.Now().Before(ph.retryAt) {
+		if time.Until(ph.retryAt) > 0 {
 			return Pass{}, true, &OpenError{Name: b.name, RetryAt: ph.retryAt}
 		}
 	}
@@ -130,12 +133,16 @@ func (b *Breaker) probe() (p Pass, err error) {
 		b.mu.Unlock()
 		return pass, err
 	}
-	done, err := b.counter.Allow()
-	if err != nil {
+	if b.phase.Load().state == Open {
+		b.change(&phase{state: HalfOpen})
+	}
+	ph := b.phase.Load()
+	if ph.taken >= b.settings.Probes {
 		b.mu.Unlock()
 		return Pass{}, &OpenError{Name: b.name}
 	}
-	p = Pass{breaker: b, phase: b.phase.Load(), done: done}
+	ph.taken++
+	p = Pass{breaker: b, phase: ph}
 	told := false
 	defer func() {
 		if !told { // onChange panicked: the caller never gets the Pass
@@ -147,40 +154,45 @@ func (b *Breaker) probe() (p Pass, err error) {
 	return p, nil
 }
 
-// settle counts a result that belongs to the phase ph. done is what gobreaker gave a probe, and nil otherwise.
-func (b *Breaker) settle(ph *phase, done func(error), r Result) {
+// settle counts a result that belongs to the phase ph.
+func (b *Breaker) settle(ph *phase, r Result) {
 	b.mu.Lock()
-	if b.phase.Load() != ph { // it was allowed before the last change
-		b.mu.Unlock()
-		return
+	switch {
+	case b.phase.Load() != ph: // it was allowed before the last change
+	case ph.state == Closed:
+		ph.count(r)
+	case r == Excluded:
+		ph.taken--
+	case r != Success:
+		b.openFor = min(2*b.openFor, b.settings.MaxOpenFor)
+		b.open()
+	default:
+		if ph.passed++; ph.passed == b.settings.Probes {
+			b.openFor = b.settings.OpenFor
+			b.change(b.closed())
+		}
 	}
-	if done == nil {
-		// An attempt that passed a closed breaker takes both of gobreaker's steps now. Had it taken the first one
-		// before the attempt, its result would fall into the bucket of that time, and be lost if the attempt took
-		// longer than the window: an outage in which everything times out would go unseen.
-		done, _ = b.counter.Allow() // a closed one refuses nothing
-	}
-	done(r.err())
 	b.unlockAndTell()
 }
 
-// change is gobreaker's callback; mu is held. gobreaker is entered only with our phase closed, half-open, or open with
-// its time over, so its changes are ours.
-func (b *Breaker) change(_ string, from, to gobreaker.State) {
-	next := &phase{}
-	switch to {
-	case gobreaker.StateOpen:
-		if from == gobreaker.StateHalfOpen {
-			b.openFor = min(2*b.openFor, b.settings.MaxOpenFor)
-		}
-		next.state = Open
-		next.retryAt = time.Now().Add(jittered(b.openFor, b.settings.MaxOpenFor))
-	case gobreaker.StateHalfOpen:
-		next.state = HalfOpen
-	case gobreaker.StateClosed:
-		next.state = Closed
-		b.openFor = b.settings.OpenFor
+// count enters a result of a closed breaker. gobreaker takes both of its steps now: had it taken the first one before
+// the attempt, the result would fall into the bucket of that time, and be lost if the attempt took longer than the
+// window: an outage in which everything times out would go unseen.
+func (ph *phase) count(r Result) {
+	var err error
+	if r != Success { // one outside the list, too: unknown is never taken for good
+		err = errFailure
 	}
+	ph.results.Execute(func() (struct{}, error) { return struct{}{}, err })
+}
+
+// open begins the time in which nothing is let through. mu is held.
+func (b *Breaker) open() {
+	b.change(&phase{state: Open, retryAt: time.Now().Add(jittered(b.openFor, b.settings.MaxOpenFor))})
+}
+
+// change begins another phase. mu is held.
+func (b *Breaker) change(next *phase) {
 	last := b.phase.Swap(next)
 	if len(b.onChange) > 0 {
 		b.untold = append(b.untold, Change{Name: b.name, From: last.state, To: next.state, RetryAt: next.retryAt})

@@ -5,7 +5,6 @@ package breaker
 type Pass struct {
 	breaker *Breaker
 	phase   *phase
-	done    func(error) // of a probe
 }
 
 // Settle tells the breaker the result of the attempt. The first call counts; further ones, and those on the zero Pass,
@@ -21,8 +20,8 @@ func (p *Pass) Settle(r Result) {
 		return
 	}
 	p.breaker = nil
-	if p.done == nil && r == Excluded {
+	if r == Excluded && p.phase.state == Closed {
 		return // nothing was taken, nothing is counted
 	}
-	b.settle(p.phase, p.done, r)
+	b.settle(p.phase, r)
 }

@@ -35,21 +35,8 @@ func (r Result) String() string {
 	return fmt.Sprintf("Result(%d)", uint8(r))
 }
 
-var (
-	errFailure  = errors.New("failure")
-	errExcluded = errors.New("excluded")
-)
-
-// err returns the result in gobreaker's terms. A value outside the list is a failure: unknown is never taken for good.
-func (r Result) err() error {
-	switch r {
-	case Success:
-		return nil
-	case Excluded:
-		return errExcluded
-	}
-	return errFailure
-}
+// errFailure is a failure in gobreaker's terms.
+var errFailure = errors.New("failure")
 
 // ResultOf returns what the verdict of a failed attempt means to the breaker:
 //

@@ -2,6 +2,7 @@ package retry
 
 import (
 	"context"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -29,14 +30,12 @@ type Attempt struct {
 // mark says that a layer above counts attempts, so that no layer below repeats
 // as well. It counts only while its attempt runs.
 type mark struct {
-	number     int // of the outermost layer, from 1
-	limit      int
+	ledger     atomic.Pointer[ledger] // see book; closed when the attempt is over
+	number     int32                  // of the outermost layer, from 1
+	limit      int32
 	keyed      bool // the caller trusts the keys of all writes in the attempt
 	idempotent bool // the caller declared that it may be repeated whatever is in it
-	over       atomic.Bool
 	remote     bool // the layer above is in another process
-
-	ledger atomic.Pointer[ledger] // see book
 }
 
 // book returns where calls below enter what they did; nil for another process.
@@ -48,15 +47,25 @@ func (m *mark) book() *ledger {
 	return m.ledger.Load()
 }
 
-// close ends the attempt and returns what the calls below it did; asked is false
-// if there were none. A call that begins at the same moment is either in that, or
-// sees that it came too late.
-func (m *mark) close() (below seen, asked bool) {
-	m.over.Store(true)
+// close ends the attempt and returns what the calls below it did. A call that
+// begins at the same moment is either in that, or sees that it came too late.
+func (m *mark) close() seen {
 	if m.ledger.CompareAndSwap(nil, endedLedger) {
-		return seen{}, false
+		return seen{}
 	}
-	return m.ledger.Load().close(), true
+	return m.ledger.Load().close()
+}
+
+// end ends the attempt, if it has not been closed.
+func (m *mark) end() {
+	if !m.isOver() {
+		m.close()
+	}
+}
+
+func (m *mark) isOver() bool {
+	l := m.ledger.Load()
+	return l != nil && l.closed.Load()
 }
 
 type contextKey uint8
@@ -98,7 +107,7 @@ func (a *attempt) Value(key any) any {
 // liveMark returns the mark of the attempt around ctx, or nil.
 func liveMark(ctx context.Context) *mark {
 	m, _ := ctx.Value(markKey).(*mark)
-	if m == nil || m.over.Load() {
+	if m == nil || m.isOver() {
 		return nil
 	}
 	return m
@@ -108,7 +117,7 @@ func liveMark(ctx context.Context) *mark {
 // 1 by the outermost layer, and 0 outside of an attempt.
 func AttemptOf(ctx context.Context) int {
 	if m := liveMark(ctx); m != nil {
-		return m.number
+		return int(m.number)
 	}
 	return 0
 }
@@ -118,7 +127,7 @@ func AttemptOf(ctx context.Context) int {
 // announce it to services that have a layer of their own.
 func Mark(ctx context.Context) (number, limit int, ok bool) {
 	if m := liveMark(ctx); m != nil {
-		return m.number, m.limit, true
+		return int(m.number), int(m.limit), true
 	}
 	return 0, 0, false
 }
@@ -128,9 +137,12 @@ func Mark(ctx context.Context) (number, limit int, ok bool) {
 // mark counts until done is called, which must happen when the work has been
 // answered.
 func WithMark(ctx context.Context, number, limit int) (marked context.Context, done func()) {
-	m := &mark{number: number, limit: limit, remote: true}
-	return context.WithValue(ctx, markKey, m), func() { m.over.Store(true) }
+	m := &mark{number: narrow(number), limit: narrow(limit), remote: true}
+	return context.WithValue(ctx, markKey, m), m.end
 }
+
+// narrow keeps a count of attempts within what a mark holds.
+func narrow(n int) int32 { return int32(max(0, min(n, math.MaxInt32))) }
 
 // Detach returns a context for background work that is started inside an
 // attempt and outlives it. It carries the values of ctx, but neither its end

@@ -9,57 +9,45 @@ import (
 	"github.com/reintento/reintento/classify"
 )
 
-// Call is one intention on its way through the loop.
+// Call is one intention on its way through the loop. What only few calls need is
+// in its trouble: the size of a Call is most of what a success costs.
 type Call struct {
-	ctx    context.Context // the caller's
-	dest   *Destination
-	policy *Policy
-	state  *state
-	opts   *Options
+	ctx     context.Context // the caller's
+	dest    *Destination
+	policy  *Policy
+	state   *state
+	request *Request                // of a function: noRequest
+	outer   *mark                   // the attempt around, if it repeats or is watched
+	ring    atomic.Pointer[keyring] // see keys
+	trouble *trouble                // nil until it is needed
+	last    *Result
+	failure *Error // how the call ended, if it stopped
+
+	operation string
+	began     instant       // the first attempt, once it is known that there is time for one
+	until     instant       // the end of the whole intention
+	wait      time.Duration // when the destination may be asked again
+	sent      int32         // attempts made, those charged for re-sends included
 
 	safety    Safety
-	operation string
+	outcome   Outcome
 	hasLookup bool
 	isRequest bool
-	request   *Request // of a function: noRequest
-	above     *Call    // the call of a transport around that carries the same request
+	holds     bool // ring was taken from that of the attempt around
+	overlaps  bool // an equal write of the attempt around is running
+	unknown   bool // an attempt may have been applied
+	taken     bool // a retry is paid for and not yet sent
+	opened    bool // the ledger of the attempt around knows that a write is under way
+	trusted   bool // as which it knows it
+	entered   bool // the outcome is in that ledger
 
-	outer     *mark                   // the attempt around, if it repeats or is watched
-	ring      atomic.Pointer[keyring] // see keys
-	around    *keyring                // that of the intention around a request without key
-	holds     bool                    // ring was taken from that of the attempt around
-	overlaps  bool                    // an equal write of the attempt around is running
-	firstSent time.Time               // if ring was not there before
-
-	start time.Time
-	until time.Time // the end of the whole intention; zero: none
-	limit int       // attempts this layer may make
-	sent  int       // made, those charged for re-sends included
-
-	first   attempt // the contexts of the further ones are made when needed
-	trials  []Attempt
-	resends int
-	trouble *trouble // nil until an attempt has failed
-	unknown bool     // an attempt may have been applied
-	taken   bool     // a retry is paid for and not yet sent
-	last    *Result
-	lastErr error // what stands for a result that was given up
-	below   *seen // what calls below did, in all attempts of a function; nil: there were none
-	outcome Outcome
-	opened  bool // the ledger of the attempt around knows that a write is under way
-	trusted bool // as which it knows it
-	entered bool // the outcome is in that ledger
-	stop    error
-	wait    time.Duration // when the destination may be asked again
-
-	attemptStart time.Time
-	duration     time.Duration // of the last attempt
+	first attempt // the contexts of the further ones are made when needed
 }
 
 // begin fills in what a call of a function, or of x, needs before its first
 // attempt. After an error nothing is left to undo.
 func (c *Call) begin(ctx context.Context, d *Destination, s Safety, opts []CallOption, x *exchange) error {
-	c.request, c.opts, c.dest, c.last = &noRequest, &noOptions, &nowhere, &nothing
+	c.request, c.dest, c.last = &noRequest, &nowhere, &nothing
 	switch {
 	case d != nil && d.layer != nil && !d.isMade():
 		return c.refused(errors.New("layer is zero: make one with NewLayer"))
@@ -69,9 +57,7 @@ func (c *Call) begin(ctx context.Context, d *Destination, s Safety, opts []CallO
 		return c.refused(errors.New("context is nil"))
 	}
 	c.ctx, c.dest, c.safety = ctx, d, s
-	c.start = time.Now()
-	c.attemptStart = c.start
-	c.policy, c.state, c.opts = d.resolve()
+	c.policy, c.state = d.resolve()
 	if x != nil {
 		x.described = x.x.Describe(c.policy)
 		c.request, c.isRequest = &x.described, true
@@ -81,17 +67,6 @@ func (c *Call) begin(ctx context.Context, d *Destination, s Safety, opts []CallO
 		c.state.leave()
 		return c.refused(err)
 	}
-	c.limit = c.policy.MaxAttempts
-	if c.suppressed() {
-		c.limit = 1
-	}
-	if c.policy.Deadline > 0 {
-		c.until = c.start.Add(c.policy.Deadline)
-	}
-	if f := c.request.Following; f != nil {
-		c.endBy(f.until)
-	}
-	c.endBy(c.request.Until)
 	return nil
 }
 
@@ -117,7 +92,7 @@ func (c *Call) place(opts []CallOption) error {
 	}
 	outer, _ := c.ctx.Value(markKey).(*mark)
 	ring, _ := c.ctx.Value(ringKey).(*keyring)
-	if outer != nil && outer.over.Load() {
+	if outer != nil && outer.isOver() {
 		// The attempt around has ended: its keys may not be used for what
 		// happens after it. One that was stated since is the caller's own.
 		outer = nil
@@ -127,7 +102,7 @@ func (c *Call) place(opts []CallOption) error {
 	}
 	if outer != nil && c.isRequest {
 		if above, ok := CallOf(c.ctx); ok && above.isRequest && c.isThatOf(above, key) {
-			c.above = above
+			c.request.above = above
 			c.request.Safety, c.request.Read = above.request.Safety, above.request.Read
 			c.safety = c.request.Safety
 		}
@@ -140,7 +115,10 @@ func (c *Call) place(opts []CallOption) error {
 		// The attempt around has ended at this very moment.
 		c.giveKeyBack()
 		c.ring.Store(nil)
-		c.around, c.above, c.holds, c.overlaps = nil, nil, false, false
+		c.holds, c.overlaps = false, false
+		if c.isRequest {
+			c.request.around, c.request.above = nil, nil
+		}
 		return c.place(opts)
 	}
 	return nil
@@ -155,65 +133,122 @@ func (c *Call) isThatOf(above *Call, key string) bool {
 	return c.request.Operation == above.request.Operation && c.request.address() == above.request.address()
 }
 
-// endBy makes t the end of the intention, if it is earlier than the present one.
-func (c *Call) endBy(t time.Time) {
-	if !t.IsZero() && (c.until.IsZero() || t.Before(c.until)) {
-		c.until = t
+// start begins the time of the whole, with the first attempt or with what keeps
+// it waiting: a call that is refused at once asks no clock.
+func (c *Call) start(now instant) {
+	if c.began != 0 {
+		return
 	}
+	c.began, c.until = now, never
+	if c.policy.Deadline > 0 {
+		c.until = now.after(c.policy.Deadline)
+	}
+	if f := c.request.Following; f != nil && f.began != 0 {
+		c.until = min(c.until, f.until)
+	}
+	if end := c.request.Until; !end.IsZero() {
+		c.until = min(c.until, now.after(time.Until(end)))
+	}
+}
+
+// age returns how long ago the call began.
+func (c *Call) age() time.Duration {
+	if c.began == 0 {
+		return 0
+	}
+	age := c.began.since()
+	if c.trouble != nil {
+		age += c.trouble.paused
+	}
+	return age
 }
 
 // What stands for what is not there. None of it is ever written to.
 var (
 	noRequest Request
-	noOptions Options
 	nowhere   Destination
 	nothing   Result
 )
 
 // refused is the error of a call that cannot be made as it is.
 func (c *Call) refused(err error) error {
-	c.outcome, c.stop = NotApplied, ErrPermanent
-	return &Error{
+	c.outcome = NotApplied
+	c.failure = &Error{
 		Destination: c.dest.name, Operation: c.operation, Outcome: NotApplied, Stop: ErrPermanent, Last: err,
 		verdict: classify.Verdict{Class: classify.Permanent, Origin: classify.Local, Reason: "request"},
 	}
+	return c.failure
 }
 
 // suppressed reports whether a layer above repeats, so that this one must not.
 func (c *Call) suppressed() bool { return c.outer != nil && c.outer.limit > 1 }
 
+// limit is how many attempts this layer may make.
+func (c *Call) limit() int {
+	if c.suppressed() {
+		return 1
+	}
+	return c.policy.MaxAttempts
+}
+
+// observer is told what happens; nil for nobody.
+func (c *Call) observer() Observer { return c.state.opts.Observer }
+
 // tellSuppressed says, once in each attempt of the layer above, that this layer
 // leaves repeating to it.
 func (c *Call) tellSuppressed() {
-	if c.opts.Observer == nil || !c.suppressed() || c.policy.MaxAttempts == 1 {
+	if c.observer() == nil || !c.suppressed() || c.policy.MaxAttempts == 1 {
 		return
 	}
 	if l := c.outer.book(); l == nil || l.tell(c.state) {
-		c.tell(Event{Kind: EventLayerSuppressed, Attempt: c.outer.number})
+		c.tell(Event{Kind: EventLayerSuppressed, Attempt: int(c.outer.number)})
 	}
 }
 
-// nextAttempt begins an attempt and returns its context.
-func (c *Call) nextAttempt() *attempt {
-	a := &c.first
-	if c.sent > 0 {
-		a, c.attemptStart = c.furtherAttempt(), time.Now()
+// nextAttempt begins an attempt and returns its context, and the time if it is
+// needed as such.
+func (c *Call) nextAttempt() (a *attempt, now time.Time) {
+	ring := c.ring.Load()
+	var start instant
+	if c.isRequest || c.isLimited() || ring != nil {
+		now = time.Now()
+		start = at(now)
 	} else {
-		c.firstSent = c.attemptStart
+		start = present()
+	}
+	if a = &c.first; c.sent == 0 {
+		c.start(start)
+	} else {
+		a = c.furtherAttempt()
+		c.trouble.started, c.trouble.lastErr = start, nil
 	}
 	a.Context, a.call = c.ctx, c
-	a.mark.number, a.mark.limit = c.sent+1, c.limit
-	if c.suppressed() {
-		a.mark.number, a.mark.limit = c.outer.number, c.outer.limit
+	m := &a.mark
+	m.number, m.limit = c.sent+1, narrow(c.policy.MaxAttempts)
+	m.keyed, m.idempotent = !c.isRequest && c.safety == Keyed, !c.isRequest && c.safety == Idempotent
+	if outer := c.outer; outer != nil {
+		if c.suppressed() {
+			m.number, m.limit = outer.number, outer.limit
+		}
+		m.keyed, m.idempotent = m.keyed || outer.keyed, m.idempotent || outer.idempotent
 	}
-	a.mark.keyed = !c.isRequest && c.safety == Keyed || c.outer != nil && c.outer.keyed
-	a.mark.idempotent = !c.isRequest && c.safety == Idempotent || c.outer != nil && c.outer.idempotent
-	if r := c.ring.Load(); r != nil {
-		r.sent(c.attemptStart)
+	if ring != nil {
+		ring.sent(now)
 	}
 	c.sent++
-	return a
+	return a, now
 }
+
+// started returns when the last attempt began.
+func (c *Call) started() instant {
+	if c.sent > 1 && c.trouble != nil && c.trouble.started != 0 {
+		return c.trouble.started
+	}
+	return c.began
+}
+
+// isLimited reports whether there is a time limit, for an attempt or the whole.
+func (c *Call) isLimited() bool { return c.policy.AttemptTimeout > 0 || c.policy.Deadline > 0 }
 
 // attemptEnd returns when an attempt, or a lookup, that begins now has to be
 // over: the earlier of its own time limit and the end of the whole. It is zero
@@ -221,9 +256,7 @@ func (c *Call) nextAttempt() *attempt {
 func (c *Call) attemptEnd(now time.Time) time.Time {
 	end := c.until
 	if timeout := c.policy.AttemptTimeout; timeout > 0 {
-		if t := now.Add(timeout); end.IsZero() || t.Before(end) {
-			end = t
-		}
+		end = min(end, at(now).after(timeout))
 	}
-	return end
+	return end.time(now)
 }

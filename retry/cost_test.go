@@ -25,9 +25,9 @@ var costs = []struct {
 	{"success, no limits", retry.Policy{
 		Deadline: retry.NoLimit, AttemptTimeout: retry.NoLimit, Budget: retry.Budget{Disabled: true}, Breaker: breaker.Settings{Disabled: true},
 	}, 0, false, 1},
-	{"success, default policy", retry.Policy{}, 0, false, 7},
-	// Of these, 15 are the contexts of three attempts with their timers, 3 the results at the breaker, 3 the timer of the
-	// waits. A pool of timers would spare some, but a timer may not leave the synctest bubble that it was made in.
+	{"success, default policy", retry.Policy{}, 0, false, 6},
+	// Of these, 15 are the contexts of three attempts with their timers, 3 the timer of the waits. A pool of timers would
+	// spare some, but a timer may not leave the synctest bubble that it was made in.
 	{"two failures", retry.Policy{
 		BaseDelay: time.Microsecond, MaxDelay: time.Microsecond, Jitter: retry.NoJitter, Budget: retry.Budget{Burst: 1 << 40}, Breaker: breaker.Settings{FailureRatio: 0.99},
 	}, 2, false, 23},

@@ -54,10 +54,9 @@ func (o *Options) checked() (*Options, error) {
 // one layer share their state, calls through two NewDestination do not.
 type Destination struct {
 	name   string
-	layer  *Layer   // nil for one made by NewDestination
-	opts   *Options // nil with a layer
-	policy *Policy  // nil: the layer's for this name
-	state  *state   // nil with a layer
+	layer  *Layer  // nil for one made by NewDestination
+	policy *Policy // nil: the layer's for this name
+	state  *state  // nil with a layer
 }
 
 // NewDestination returns a destination for a program with one callee. A program
@@ -75,7 +74,7 @@ func NewDestination(name string, p Policy, opts *Options) (*Destination, error) 
 		return nil, err
 	}
 	policy := p.withDefaults()
-	return &Destination{name: name, opts: o, policy: &policy, state: newState(name, &policy, o)}, nil
+	return &Destination{name: name, policy: &policy, state: newState(name, &policy, o)}, nil
 }
 
 // With returns a handle with another policy for some calls. It shares breaker,
@@ -96,21 +95,22 @@ func (d *Destination) Name() string { return d.name }
 
 // resolve returns what a call needs: it is done once for each call, so that a
 // call goes on under the policy it began with. Who resolves calls st.leave.
-func (d *Destination) resolve() (p *Policy, st *state, o *Options) {
+func (d *Destination) resolve() (p *Policy, st *state) {
 	if d.layer == nil {
 		d.state.calls.Add(1)
-		return d.policy, d.state, d.opts
+		return d.policy, d.state
 	}
 	p, st = d.layer.resolve(d.name)
 	if d.policy != nil {
 		p = d.policy
 	}
-	return p, st, d.layer.opts
+	return p, st
 }
 
 // state is what a process knows of a destination.
 type state struct {
 	name    string
+	opts    *Options
 	breaker *breaker.Breaker
 	budget  *bucket
 	pause   *pause
@@ -120,7 +120,7 @@ type state struct {
 // newState returns the state of a destination that nothing is known of. p has
 // been validated.
 func newState(name string, p *Policy, o *Options) *state {
-	return &state{name: name, breaker: newBreaker(name, p, o), budget: newBucket(p.Budget), pause: &pause{}, calls: &atomic.Int64{}}
+	return &state{name: name, opts: o, breaker: newBreaker(name, p, o), budget: newBucket(p.Budget), pause: &pause{}, calls: &atomic.Int64{}}
 }
 
 func newBreaker(name string, p *Policy, o *Options) *breaker.Breaker {

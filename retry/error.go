@@ -186,11 +186,11 @@ type ended struct{ err, cause error }
 func (e *ended) Error() string   { return e.err.Error() + ": " + e.cause.Error() }
 func (e *ended) Unwrap() []error { return []error{e.err, e.cause} }
 
-// refusedUntil returns how long after now a breaker that refused can be asked
-// again; 0 if that depends on its probes.
-func refusedUntil(err error, now time.Time) time.Duration {
+// refusedUntil returns in how long a breaker that refused can be asked again; 0 if
+// that depends on its probes.
+func refusedUntil(err error) time.Duration {
 	if open, ok := err.(*breaker.OpenError); ok && !open.RetryAt.IsZero() {
-		return max(0, open.RetryAt.Sub(now))
+		return max(0, time.Until(open.RetryAt))
 	}
 	return 0
 }

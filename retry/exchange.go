@@ -68,8 +68,10 @@ type Result struct {
 	Stop       error // why the request cannot be sent again; nil if it can
 	KeyIgnored bool  // the callee said that it does not honour the key: it is trusted no more
 
-	givenUp   bool // the work holds the response no more
-	untrusted bool // a write below would have a second effect, whatever was declared
+	start     time.Time     // of the attempt
+	took      time.Duration // until the result was known
+	givenUp   bool          // the work holds the response no more
+	untrusted bool          // a write below would have a second effect, whatever was declared
 }
 
 // Request describes to the loop what an exchange is about.
@@ -96,6 +98,9 @@ type Request struct {
 	// Until ends the intention, where the end is no context's. Zero means no
 	// such end.
 	Until time.Time
+
+	above  *Call    // that of a transport around, which carries the same request
+	around *keyring // that of the intention around a request without key
 }
 
 // address tells the request from others of the same operation.
@@ -145,8 +150,8 @@ func CallOf(ctx context.Context) (c *Call, ok bool) {
 // Outermost returns the call that the caller of the transport made, where one
 // transport of this module runs inside another and both carry the same request.
 func (c *Call) Outermost() *Call {
-	for c.above != nil {
-		c = c.above
+	for c.request.above != nil {
+		c = c.request.above
 	}
 	return c
 }
@@ -159,10 +164,10 @@ type exchange struct {
 	result    Result // of the last attempt
 }
 
-func (e *exchange) try(a *attempt) *Result {
+func (e *exchange) try(a *attempt, now time.Time) *Result {
 	e.result = e.x.Attempt(a, Try{
-		Number: a.number, Timeout: max(0, e.policy.AttemptTimeout), Until: e.until,
-		Key: e.requestKey(), Safety: e.trust(), Spare: max(0, e.limit-e.sent), Policy: e.policy,
+		Number: int(a.number), Timeout: max(0, e.policy.AttemptTimeout), Until: e.until.time(now),
+		Key: e.requestKey(), Safety: e.trust(), Spare: max(0, e.limit()-int(e.sent)), Policy: e.policy,
 	})
 	return &e.result
 }

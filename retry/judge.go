@@ -14,7 +14,7 @@ import (
 func (a *attempt) judge(err error, below seen) *Result {
 	c := a.call
 	r := &c.inTrouble().result
-	*r = Result{Failed: true, Err: err, Verdict: c.opts.classify(err)}
+	*r = Result{Failed: true, Err: err, Verdict: c.state.opts.classify(err)}
 	v, worst := &r.Verdict, below.worst
 	if worst != nil && (unclassified(*v) || *v == worst.verdict) { // an error that carries the verdict is about that call
 		*v, r.Outcome, r.Final = worst.verdict, worst.outcome, worst.final
@@ -30,7 +30,7 @@ func (a *attempt) judge(err error, below seen) *Result {
 	if below.applied > 0 {
 		r.Outcome = Unknown
 	}
-	if c.below != nil && c.below.several { // an answer speaks for its own write only
+	if c.below().several { // an answer speaks for its own write only
 		r.Final = false
 	}
 	if below.untrusted && c.safety != Idempotent {
@@ -95,4 +95,4 @@ func (o *Options) Classify(err error) (v classify.Verdict, ok bool) {
 
 // Classify asks the user's classifiers about an error of the call's transport;
 // ok is false if none knows it.
-func (c *Call) Classify(err error) (v classify.Verdict, ok bool) { return c.opts.Classify(err) }
+func (c *Call) Classify(err error) (v classify.Verdict, ok bool) { return c.state.opts.Classify(err) }

@@ -259,10 +259,13 @@ func (c *Call) keys() *keyring {
 	if r := c.ring.Load(); r != nil {
 		return r
 	}
-	if c.around != nil {
-		return c.around.belowKeyless(c)
+	if around := c.request.around; around != nil {
+		return around.belowKeyless(c)
 	}
-	r := &keyring{firstSent: c.firstSent}
+	r := &keyring{}
+	if c.began != 0 {
+		r.firstSent = c.began.time(time.Now())
+	}
 	if c.isRequest && c.request.Carries {
 		r.taken, r.taker = true, itsOwn
 	}
@@ -273,6 +276,9 @@ func (c *Call) keys() *keyring {
 // chooseKey finds the keyring of the call: the caller's own key, a place in the
 // intention around, or a new one.
 func (c *Call) chooseKey(ring *keyring, key string) error {
+	if ring == nil && key == "" && c.request.Following == nil {
+		return nil // made when it is asked for
+	}
 	var around string
 	if ring != nil {
 		around = ring.intention().Key
@@ -300,9 +306,8 @@ func (c *Call) chooseKey(ring *keyring, key string) error {
 		c.ring.Store(ring.given(key)) // the same in each attempt around
 	case key != "":
 		c.ring.Store(&keyring{key: key, declared: true})
-	case ring == nil:
 	case c.isRequest && !c.request.Carries:
-		c.around = ring
+		c.request.around = ring
 	default:
 		k, overlaps := ring.take(c.outer, c.what())
 		c.ring.Store(k)

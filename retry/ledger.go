@@ -2,6 +2,7 @@ package retry
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/reintento/reintento/classify"
 )
@@ -11,10 +12,10 @@ import (
 // a later failure of the attempt cannot be repeated without repeating it.
 type ledger struct {
 	mu     sync.Mutex
-	writes int  // calls that were no reads, however they ended
-	open   int  // writes that have begun and not ended
-	risky  int  // of these, those that are not trusted
-	closed bool // the attempt has ended: what comes now is none of it
+	writes int         // calls that were no reads, however they ended
+	open   int         // writes that have begun and not ended
+	risky  int         // of these, those that are not trusted
+	closed atomic.Bool // the attempt has ended: what comes now is none of it; set under mu
 	seen   seen
 	told   map[*state]bool // layers below that have said they are suppressed
 }
@@ -47,14 +48,18 @@ type entry struct {
 }
 
 // endedLedger is that of an attempt which ended before anybody asked for one.
-var endedLedger = &ledger{closed: true}
+var endedLedger = func() *ledger {
+	l := &ledger{}
+	l.closed.Store(true)
+	return l
+}()
 
 // begin notes a write that begins, and reports whether the attempt still runs.
 // Who was let in calls end.
 func (l *ledger) begin(trusted bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
+	if l.closed.Load() {
 		return false
 	}
 	l.open++
@@ -78,7 +83,7 @@ func (l *ledger) end(trusted bool) {
 func (l *ledger) enter(e entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
+	if l.closed.Load() {
 		return
 	}
 	s := &l.seen
@@ -96,25 +101,27 @@ func (l *ledger) enter(e entry) {
 	}
 }
 
-// close ends the ledger with its attempt, and returns what is in it. A write that
-// is still under way may be applied.
+// close ends the ledger with its attempt, and returns what is in it, as often as
+// it is asked. A write that is still under way may be applied.
 func (l *ledger) close() seen {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.closed = true
-	s := l.seen
-	s.calls += l.open
-	s.applied += l.open
-	s.untrusted = s.untrusted || l.risky > 0
-	s.several = s.several || l.writes+l.open > 1
-	return s
+	if !l.closed.Load() {
+		l.closed.Store(true)
+		s := &l.seen
+		s.calls += l.open
+		s.applied += l.open
+		s.untrusted = s.untrusted || l.risky > 0
+		s.several = s.several || l.writes+l.open > 1
+	}
+	return l.seen
 }
 
 // tell reports whether s has not yet been told of in this attempt.
 func (l *ledger) tell(s *state) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || l.told[s] {
+	if l.closed.Load() || l.told[s] {
 		return false
 	}
 	if l.told == nil {

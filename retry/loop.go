@@ -10,8 +10,9 @@ import (
 
 // work is what the loop repeats: a function, or the request of a transport.
 type work interface {
-	// try makes one attempt and says what it came to.
-	try(a *attempt) *Result
+	// try makes one attempt and says what it came to. now is the time, unless
+	// there is no limit to keep.
+	try(a *attempt, now time.Time) *Result
 	// again makes ready for another attempt and gives the last result up.
 	again() (last, err error)
 	// look asks whether the intention was applied; nil means that it was, and
@@ -76,7 +77,7 @@ func (c *Call) enter() (pass breaker.Pass, stop error) {
 	}
 	pass, err := c.state.breaker.Allow()
 	if err != nil {
-		c.wait = refusedUntil(err, c.now())
+		c.wait = refusedUntil(err)
 	}
 	return pass, err
 }
@@ -85,18 +86,14 @@ func (c *Call) enter() (pass breaker.Pass, stop error) {
 // and a runtime.Goexit count as a failure.
 func (c *Call) attempt(w work, pass *breaker.Pass) {
 	defer pass.Settle(breaker.Failure)
-	a := c.nextAttempt()
-	defer a.mark.over.Store(true)
+	a, start := c.nextAttempt()
+	defer a.mark.end()
 	paid := c.taken
-	c.taken, c.lastErr = false, nil
-	c.last = w.try(a)
+	c.taken = false
+	r := w.try(a, start)
 
-	r := c.last
-	c.sent += r.Sends
-	c.resends += r.Resends
-	if c.recorded() {
-		c.duration = time.Since(c.attemptStart)
-	}
+	c.last = r
+	c.sent += int32(r.Sends)
 	if r.Failed && r.Err != nil && c.ctx.Err() != nil {
 		r.Verdict.Origin, r.Verdict.Reason = classify.Caller, "canceled"
 	}
@@ -111,8 +108,13 @@ func (c *Call) attempt(w work, pass *breaker.Pass) {
 	if paid && (!r.Failed || r.Well) {
 		c.state.budget.refund()
 	}
+	if !c.isRecorded() {
+		pass.Settle(result)
+		return
+	}
+	took := c.started().since()
 	pass.Settle(result)
-	c.note(r)
+	c.note(r, start, took)
 }
 
 // decide says, after a failure, why the call stops, or how long it waits.
@@ -140,7 +142,7 @@ func (c *Call) afford() (stop error) {
 	if c.last.Stop != nil {
 		return c.last.Stop
 	}
-	if c.sent >= c.limit {
+	if int(c.sent) >= c.limit() {
 		return ErrAttempts
 	}
 	if c.taken = c.state.budget.take(); !c.taken {

@@ -41,16 +41,17 @@ func (c *Call) succeed() error {
 	if !c.last.Failed && c.sent == 1 && (!c.suppressed() || c.outer.number == 1) {
 		c.state.budget.reward()
 	}
-	c.enterOutcome(false)
+	c.enterOutcome(false, classify.Verdict{})
 	return nil
 }
 
 // tellFound says that a lookup found the intention applied, where the call would
 // have stopped.
 func (c *Call) tellFound(stop error) {
-	if c.opts.Observer != nil {
+	if c.observer() != nil {
+		age := c.age()
 		c.tell(Event{
-			Kind: EventStop, Attempt: len(c.trials), Start: c.start, Duration: time.Since(c.start), Verdict: c.last.Verdict,
+			Kind: EventStop, Attempt: len(c.trials()), Start: time.Now().Add(-age), Duration: age, Verdict: c.last.Verdict,
 			Status: c.last.Status, Err: c.last.Err, Stop: stop, Outcome: Applied,
 		})
 	}
@@ -59,28 +60,30 @@ func (c *Call) tellFound(stop error) {
 // fail ends a call that stops. It returns nil where the work still holds a
 // response: that is the caller's then, and the report says the rest.
 func (c *Call) fail(stop error) error {
-	c.stop = stop
 	c.outcome = c.known()
-	c.enterOutcome(true)
-	attempts := len(c.trials)
-	if c.opts.Observer != nil {
+	v, age, trials := c.verdict(stop), c.age(), c.trials()
+	c.enterOutcome(true, v)
+	if c.observer() != nil {
 		c.tell(Event{
-			Kind: EventStop, Attempt: attempts, Start: c.start, Duration: time.Since(c.start), Failed: true, Verdict: c.last.Verdict,
+			Kind: EventStop, Attempt: len(trials), Start: time.Now().Add(-age), Duration: age, Failed: true, Verdict: c.last.Verdict,
 			Status: c.last.Status, Err: c.last.Err, Stop: stop, Outcome: c.outcome, Wait: c.wait,
 		})
 	}
-	if attempts > 0 && c.last.Err == nil && !c.last.givenUp {
+	c.failure = &Error{
+		Destination: c.dest.name, Operation: c.operation, Intention: c.intention(), Outcome: c.outcome,
+		Stop: stop, Last: c.last.Err, Attempts: trials, RetryAfter: c.wait,
+		elapsed: age, verdict: v, safety: c.repeats(), inner: c.suppressed(),
+	}
+	if len(trials) == 0 {
+		return c.failure
+	}
+	if c.last.Err == nil && !c.last.givenUp {
 		return nil
 	}
-	last := c.last.Err
-	if c.lastErr != nil {
-		last = c.lastErr
+	if last := c.trouble.lastErr; last != nil {
+		c.failure.Last = last
 	}
-	return &Error{
-		Destination: c.dest.name, Operation: c.operation, Intention: c.intention(), Outcome: c.outcome,
-		Stop: stop, Last: last, Attempts: c.trials, RetryAfter: c.wait,
-		elapsed: c.now().Sub(c.start), verdict: c.verdict(), safety: c.repeats(), inner: c.suppressed(),
-	}
+	return c.failure
 }
 
 // known is what is known of the intention when the call stops.
@@ -90,7 +93,7 @@ func (c *Call) known() Outcome {
 		return NotApplied
 	case c.unknown:
 		return Unknown
-	case len(c.trials) == 0:
+	case c.trials() == nil:
 		return NotApplied
 	}
 	return c.last.Outcome
@@ -99,21 +102,21 @@ func (c *Call) known() Outcome {
 // verdict is what the stop means to a layer around. One that makes its one
 // attempt for an outer layer says what that attempt proved; one that repeated by
 // itself has done what can be done.
-func (c *Call) verdict() classify.Verdict {
+func (c *Call) verdict(stop error) classify.Verdict {
 	v := c.last.Verdict
 	if c.sent == 0 { // only time can have stopped that
 		v = classify.Verdict{Class: classify.Retryable, Origin: classify.Local, Reason: "timeout"}
 	}
-	open, refused := c.stop.(*breaker.OpenError)
+	open, refused := stop.(*breaker.OpenError)
 	switch {
 	case c.ctx.Err() != nil:
 		v.Origin, v.Reason = classify.Caller, "canceled"
-	case c.sent == 0 && c.stop == ErrOutcomeUnknown: // of an earlier attempt or hop
+	case c.sent == 0 && stop == ErrOutcomeUnknown: // of an earlier attempt or hop
 		v = classify.Verdict{Reason: "unknown"}
 	case refused:
 		v = open.Verdict()
 		v.RetryAfter = c.wait
-	case c.sent == 0 && c.stop == ErrPushback:
+	case c.sent == 0 && stop == ErrPushback:
 		v = classify.Verdict{Class: classify.Retryable, Origin: classify.Local, Reason: "pushback", RetryAfter: c.wait, Throttled: true}
 	}
 	switch {
@@ -146,8 +149,9 @@ func (c *Call) enterBeginning() bool {
 	return c.opened
 }
 
-// enterOutcome tells the attempt around what this call did.
-func (c *Call) enterOutcome(failed bool) {
+// enterOutcome tells the attempt around what this call did, and what its failure
+// means.
+func (c *Call) enterOutcome(failed bool, v classify.Verdict) {
 	c.entered = true
 	l := c.book()
 	if l == nil {
@@ -156,16 +160,12 @@ func (c *Call) enterOutcome(failed bool) {
 	if r := c.ring.Load(); r != nil && c.outcome != NotApplied {
 		r.doubt()
 	}
-	e := entry{failed: failed, outcome: c.outcome}
-	if failed {
-		e.verdict, e.final = c.verdict(), c.last.Final
-	}
-	switch {
-	case c.isRequest:
+	e := entry{failed: failed, verdict: v, outcome: c.outcome, final: failed && c.last.Final}
+	if c.isRequest {
 		e.write, e.trusted = !c.request.Read, c.trust() != Unsafe
-	case c.below != nil && c.below.calls > 0:
-		e.write, e.trusted = c.below.applied > 0, c.safety != Unsafe || !c.below.untrusted
-	default:
+	} else if below := c.below(); below.calls > 0 {
+		e.write, e.trusted = below.applied > 0, c.safety != Unsafe || !below.untrusted
+	} else {
 		e.write, e.trusted = true, c.safety != Unsafe
 	}
 	l.enter(e)
@@ -188,7 +188,7 @@ func (c *Call) end() {
 		// A panic or runtime.Goexit: what the attempt did is not known, and the
 		// operation around may go on.
 		c.unknown, c.outcome, c.last = true, Unknown, &Result{Failed: true, Verdict: classify.Verdict{Reason: "unknown"}}
-		c.enterOutcome(true)
+		c.enterOutcome(true, c.verdict(nil))
 	}
 	if c.opened {
 		c.book().end(c.trusted)

@@ -22,16 +22,25 @@ type Report struct {
 
 // Report tells how the call went. It may be called when the call has ended.
 func (c *Call) Report() Report {
-	return Report{
+	r := Report{
 		Destination: c.dest.name, Operation: c.operation, Intention: c.intention(), Outcome: c.outcome,
-		Attempts: c.attempts(), Resends: c.resends, Stop: c.stop, RetryAfter: c.wait,
+		Attempts: c.attempts(), RetryAfter: c.wait,
 	}
+	for _, a := range r.Attempts {
+		r.Resends += a.Resends
+	}
+	if c.failure != nil {
+		r.Stop = c.failure.Stop
+	}
+	return r
 }
 
 func (c *Call) intention() Intention {
-	in := Intention{FirstSent: c.firstSent}
+	var in Intention
 	if r := c.ring.Load(); r != nil {
 		in = r.intention()
+	} else if c.sent > 0 {
+		in.FirstSent = c.began.time(time.Now())
 	}
 	if c.isRequest && !c.request.Carries {
 		in.Key = ""
@@ -43,44 +52,55 @@ func (c *Call) intention() Intention {
 // attempts returns the records of all attempts. That of a success at once is
 // made only here.
 func (c *Call) attempts() []Attempt {
-	if c.trials == nil && c.sent > 0 {
-		return []Attempt{c.record(c.last)}
+	if trials := c.trials(); trials != nil || c.sent == 0 {
+		return trials
 	}
-	return c.trials
+	start := c.last.start
+	if start.IsZero() {
+		start = c.began.time(time.Now())
+	}
+	return []Attempt{c.record(c.last, start, c.last.took)}
 }
 
-func (c *Call) record(r *Result) Attempt {
+func (c *Call) record(r *Result, start time.Time, took time.Duration) Attempt {
 	return Attempt{
-		Number: len(c.trials) + 1, Start: c.attemptStart, Duration: c.duration, Failed: r.Failed,
+		Number: len(c.trials()) + 1, Start: start, Duration: took, Failed: r.Failed,
 		Verdict: r.Verdict, Err: r.Err, Status: r.Status, Connections: r.Connections, Resends: r.Resends,
 	}
 }
 
-// recorded reports whether somebody wants to know of the last attempt: a success
-// at once leaves no record.
-func (c *Call) recorded() bool {
-	return c.last.Failed || c.trials != nil || c.isRequest || c.opts.Observer != nil
+// isRecorded reports whether somebody wants to know of the last attempt: the
+// success of a function at once leaves no record.
+func (c *Call) isRecorded() bool {
+	return c.last.Failed || c.trials() != nil || c.isRequest || c.observer() != nil
 }
 
 // note records an attempt, tells the observer, and holds others back if the
-// callee asked for that.
-func (c *Call) note(r *Result) {
-	if r.Failed || c.trials != nil {
-		if c.trials == nil {
-			c.trials = c.inTrouble().records[:0]
-		}
-		c.trials = append(c.trials, c.record(r))
+// callee asked for that. start is zero if nobody has asked the clock.
+func (c *Call) note(r *Result, start time.Time, took time.Duration) {
+	if start.IsZero() {
+		start = c.started().time(time.Now())
 	}
-	number := max(1, len(c.trials))
+	if c.isRequest {
+		r.start, r.took = start, took
+	}
+	if r.Failed || c.trials() != nil {
+		t := c.inTrouble()
+		if t.trials == nil {
+			t.trials = t.records[:0]
+		}
+		t.trials = append(t.trials, c.record(r, start, took))
+	}
+	number := max(1, len(c.trials()))
 	pause := min(r.Pushback, c.policy.MaxRetryAfter)
 	if pause > 0 && !c.policy.PrivatePushback {
 		c.state.pause.extend(pause)
 	}
-	if c.opts.Observer == nil {
+	if c.observer() == nil {
 		return
 	}
 	c.tell(Event{
-		Kind: EventAttempt, Attempt: number, Start: c.attemptStart, Duration: c.duration, Failed: r.Failed,
+		Kind: EventAttempt, Attempt: number, Start: start, Duration: took, Failed: r.Failed,
 		Verdict: r.Verdict, Status: r.Status, Err: r.Err, Connections: r.Connections, Resends: r.Resends,
 	})
 	if pause > 0 && !c.policy.PrivatePushback {
@@ -102,18 +122,18 @@ func (c *Call) BodyFailed(err error, v classify.Verdict) {
 		l.enter(e)
 	}
 	c.tell(Event{
-		Kind: EventAttempt, Attempt: max(1, len(c.trials)), Start: c.attemptStart, Duration: time.Since(c.attemptStart), Failed: true,
+		Kind: EventAttempt, Attempt: max(1, len(c.trials())), Start: c.last.start, Duration: time.Since(c.last.start), Failed: true,
 		InBody: true, Verdict: v, Err: err, Status: c.last.Status,
 	})
 }
 
 // tell sends an event to the observer, if there is one.
 func (c *Call) tell(e Event) {
-	observe := c.opts.Observer
+	observe := c.observer()
 	if observe == nil {
 		return
 	}
 	e.Destination, e.Operation, e.Intention = c.dest.name, c.operation, c.intention()
-	e.Safety, e.Request, e.MaxAttempts = c.safety, c.isRequest, c.limit
+	e.Safety, e.Request, e.MaxAttempts = c.safety, c.isRequest, c.limit()
 	observe(c.ctx, e)
 }

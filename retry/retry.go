@@ -52,6 +52,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Do calls op until it succeeds or may not be repeated any more, and returns
@@ -68,14 +69,20 @@ import (
 // counts them as a failure.
 func Do[T any](ctx context.Context, d *Destination, s Safety, op func(context.Context) (T, error), opts ...CallOption) (T, error) {
 	o := &operation[T]{op: op}
-	err := o.do(ctx, d, s, op == nil, opts)
+	err := o.begin(ctx, d, s, opts, nil)
+	if err == nil {
+		err = o.do(o, problemOf[T](&o.Call, op == nil, opts))
+	}
 	return o.value, err
 }
 
 // Do is the function [Do] for an operation without a result.
 func (d *Destination) Do(ctx context.Context, s Safety, op func(context.Context) error, opts ...CallOption) error {
-	o := &operation[struct{}]{plain: op}
-	return o.do(ctx, d, s, op == nil, opts)
+	a := &action{op: op}
+	if err := a.begin(ctx, d, s, opts, nil); err != nil {
+		return err
+	}
+	return a.do(a, problemOf[struct{}](&a.Call, op == nil, opts))
 }
 
 // CallOption is something that concerns one call. The zero value changes nothing.
@@ -103,74 +110,102 @@ func Named(operation string) CallOption { return CallOption{operation: operation
 type operation[T any] struct {
 	Call
 	op    func(context.Context) (T, error)
-	plain func(context.Context) error // in place of op
-	find  func(context.Context, Intention) (T, error)
 	value T
 }
 
-func (o *operation[T]) do(ctx context.Context, d *Destination, s Safety, isNil bool, opts []CallOption) error {
-	if err := o.begin(ctx, d, s, opts, nil); err != nil {
-		return err
-	}
-	var problem error
+// action is a call of a function without a result.
+type action struct {
+	Call
+	op func(context.Context) error
+}
+
+// problemOf says what is wrong with a call of a function that returns a T, and
+// takes the lookup out of its options.
+func problemOf[T any](c *Call, isNil bool, opts []CallOption) error {
 	if isNil {
-		problem = errors.New("operation is nil")
+		return errors.New("operation is nil")
 	}
-	for i := 0; o.hasLookup && i < len(opts); i++ {
-		lookup := opts[i].lookup
-		if lookup == nil {
+	for i := 0; c.hasLookup && i < len(opts); i++ {
+		given := opts[i].lookup
+		if given == nil {
 			continue
 		}
-		find, ok := lookup.(func(context.Context, Intention) (T, error))
+		find, ok := given.(func(context.Context, Intention) (T, error))
 		switch {
 		case !ok:
-			problem = fmt.Errorf("the lookup given to Reconcile is a %T: allowed is one that returns a %T, as the operation does", lookup, o.value)
+			var result T
+			return fmt.Errorf("the lookup given to Reconcile is a %T: allowed is one that returns a %T, as the operation does", given, result)
 		case find == nil:
-			problem = errors.New("the lookup given to Reconcile is nil")
+			return errors.New("the lookup given to Reconcile is nil")
 		}
-		o.find = find
+		c.inTrouble().lookup = find
 	}
+	return nil
+}
+
+// do runs a function through the loop, unless there is a problem with it.
+func (c *Call) do(w work, problem error) error {
 	if problem != nil {
-		o.end()
-		return o.refused(problem)
+		c.end()
+		return c.refused(problem)
 	}
-	return o.run(o)
+	return c.run(w)
+}
+
+func (o *operation[T]) try(a *attempt, now time.Time) *Result {
+	defer a.limit(now)()
+	var err error
+	o.value, err = o.op(a)
+	return a.result(err)
+}
+
+func (o *operation[T]) look(ctx context.Context, in Intention) error {
+	value, err := lookup[T](&o.Call)(ctx, in)
+	if err == nil {
+		o.value = value
+	}
+	return err
+}
+
+// lookup returns what problemOf found.
+func lookup[T any](c *Call) func(context.Context, Intention) (T, error) {
+	return c.trouble.lookup.(func(context.Context, Intention) (T, error))
+}
+
+func (o *action) try(a *attempt, now time.Time) *Result {
+	defer a.limit(now)()
+	return a.result(o.op(a))
+}
+
+func (o *action) look(ctx context.Context, in Intention) error {
+	_, err := lookup[struct{}](&o.Call)(ctx, in)
+	return err
+}
+
+// again gives nothing up: what a function returned is no more than its error.
+func (c *Call) again() (last, err error) { return nil, nil }
+
+// limit gives the attempt of a function its time limit, which ends with it.
+func (a *attempt) limit(now time.Time) (cancel context.CancelFunc) {
+	end := a.call.attemptEnd(now)
+	if end.IsZero() {
+		return func() {}
+	}
+	a.Context, cancel = context.WithDeadline(a.Context, end)
+	return cancel
 }
 
 // done is the result of a function that returned no error.
 var done = Result{Outcome: Applied}
 
-func (o *operation[T]) try(a *attempt) *Result {
-	if end := o.attemptEnd(o.attemptStart); !end.IsZero() {
-		var cancel context.CancelFunc
-		a.Context, cancel = context.WithDeadline(a.Context, end)
-		defer cancel()
-	}
-	var err error
-	if o.plain != nil {
-		err = o.plain(a)
-	} else {
-		o.value, err = o.op(a)
-	}
-	below, asked := a.mark.close()
-	if asked {
-		if o.below == nil {
-			o.below = &seen{}
-		}
-		o.below.add(below)
+// result says what the attempt of a function came to.
+func (a *attempt) result(err error) *Result {
+	below := a.mark.close()
+	if a != &a.call.first {
+		a.call.trouble.below.add(below)
 	}
 	if err == nil {
 		return &done
 	}
 	return a.judge(err, below)
-}
-
-func (o *operation[T]) again() (last, err error) { return nil, nil }
-
-func (o *operation[T]) look(ctx context.Context, in Intention) error {
-	value, err := o.find(ctx, in)
-	if err == nil {
-		o.value = value
-	}
-	return err
 }

@@ -59,7 +59,7 @@ func (c *Call) trust() Safety {
 	case !c.request.Carries || c.overlaps || !c.keyValid():
 		return Unsafe
 	case c.request.Safety == Keyed, c.policy.Key.Honored, c.outer != nil && c.outer.keyed,
-		c.above != nil && c.above.trust() == Keyed, c.keys().isDeclared():
+		c.request.above != nil && c.request.above.trust() == Keyed, c.keys().isDeclared():
 		return Keyed
 	}
 	return Unsafe
@@ -68,11 +68,12 @@ func (c *Call) trust() Safety {
 // keyValid reports whether the callee still remembers the key, as far as is
 // known, and has not said that it ignores it.
 func (c *Call) keyValid() bool {
-	if r := c.ring.Load(); r != nil && r.isIgnored() {
-		return false
+	r := c.ring.Load()
+	if r == nil {
+		return c.began == 0 || c.began.since() <= c.policy.Key.ValidFor
 	}
-	first := c.intention().FirstSent
-	return first.IsZero() || time.Since(first) <= c.policy.Key.ValidFor
+	first := r.intention().FirstSent
+	return !r.isIgnored() && (first.IsZero() || time.Since(first) <= c.policy.Key.ValidFor)
 }
 
 // keyLost reports whether a repeat was safe by its key alone, and is no more: the

@@ -9,8 +9,8 @@ import (
 // timeLeft reports how long the call may still take; ok is false without limit.
 func (c *Call) timeLeft() (left time.Duration, ok bool) {
 	left, ok = deadline.Remaining(c.ctx)
-	if !c.until.IsZero() {
-		if own := time.Until(c.until); !ok || own < left {
+	if c.until != never {
+		if own := -c.until.since(); !ok || own < left {
 			left, ok = own, true
 		}
 	}
@@ -23,18 +23,17 @@ func (c *Call) fits(wait time.Duration) bool {
 	return !ok || wait < left
 }
 
-// now returns the time at which the next attempt is considered: a first one
-// begins with the call, or after the pause it met, and asks no clock again.
-func (c *Call) now() time.Time {
-	if c.sent == 0 {
-		return c.attemptStart
-	}
-	return time.Now()
-}
-
-// isLate reports whether the time is over before an attempt begins.
+// isLate reports whether the time is over before an attempt begins. That of a
+// call which has not begun yet cannot be, but where a request brings its end.
 func (c *Call) isLate() bool {
-	return !c.until.IsZero() && !c.now().Before(c.until) || !deadline.Fits(c.ctx, 0, 0)
+	if c.began == 0 {
+		if c.request.Following == nil && c.request.Until.IsZero() {
+			left, ok := deadline.Remaining(c.ctx)
+			return ok && left <= 0
+		}
+		c.start(present())
+	}
+	return !c.fits(0)
 }
 
 // nextDelay returns the delay after one more failure, not earlier than the
@@ -54,10 +53,12 @@ func (c *Call) pauseBefore(w work, wait time.Duration) (stop error) {
 	if err != nil {
 		return err
 	}
-	c.lastErr, c.last.givenUp = last, true
+	c.trouble.lastErr, c.last.givenUp = last, true
+	n := len(c.trouble.trials)
+	failed := &c.trouble.trials[n-1]
 	c.tell(Event{
-		Kind: EventRetry, Attempt: len(c.trials), Start: c.attemptStart, Duration: c.duration, Failed: true,
-		Verdict: c.last.Verdict, Status: c.last.Status, Err: c.last.Err, Wait: wait,
+		Kind: EventRetry, Attempt: n, Start: failed.Start, Duration: failed.Duration, Failed: true,
+		Verdict: failed.Verdict, Status: failed.Status, Err: failed.Err, Wait: wait,
 	})
 	return c.sleep(wait)
 }
@@ -66,6 +67,7 @@ func (c *Call) pauseBefore(w work, wait time.Duration) (stop error) {
 // it leaves a random while later. There must be time left for an attempt then: a
 // second, or a tenth of the wait if that is less.
 func (c *Call) waitOut(left, length time.Duration) (stop error) {
+	c.start(present())
 	if !c.fits(saturatedAdd(left, min(time.Second, left/10))) || !c.state.pause.enter(c.state.budget.burst) {
 		c.wait = left
 		return ErrPushback
@@ -101,10 +103,12 @@ func (c *Call) sleep(d time.Duration) (stop error) {
 			return callerEnded(c.ctx)
 		}
 	}
-	c.wait = 0                  // it has been waited for
-	c.attemptStart = time.Now() // if the first is still to come
-	if n := len(c.trials); n > 0 {
-		c.trials[n-1].Wait += d
+	c.wait = 0 // it has been waited for
+	if n := len(c.trials()); n > 0 {
+		c.trouble.trials[n-1].Wait += d
+	} else { // the first attempt is still to come
+		c.trouble.paused += c.began.since()
+		c.began = present()
 	}
 	return nil
 }

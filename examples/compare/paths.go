@@ -30,7 +30,7 @@ func paths() []path {
 	return []path{
 		{name: "retry.Do, success, limits off", against: "sethvargo", most: 1, allocs: 1, contenders: plainCalls},
 		{name: "retry.Do, success, whole policy", against: "hand-made", most: 0.45, allocs: 7, contenders: wholeCalls},
-		{name: "retry.Do, two failures, 1 µs waits", against: "hand-made", most: 0.7, allocs: 20, contenders: failingCalls},
+		{name: "retry.Do, two failures, 1 µs waits", against: "hand-made", most: 0.7, allocs: 20, long: true, contenders: failingCalls},
 		{name: "retry.Do, open breaker, whole policy", against: "gobreaker", most: 4, allocs: 3, contenders: refusedCalls},
 		{name: "RoundTrip GET over a stub", against: "hand-made", most: 0.8, allocs: 13, base: "the stub", contenders: stubbedGets},
 		{name: "RoundTrip keyed POST 1 KiB over a stub", against: "hand-made", most: 0.95, allocs: 20, base: "the stub", contenders: stubbedPosts},
