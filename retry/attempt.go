@@ -68,17 +68,6 @@ func (m *mark) isOver() bool {
 	return l != nil && l.closed.Load()
 }
 
-type contextKey uint8
-
-// The keys are pointers: comparing them costs next to nothing, on a way that
-// every lookup in an attempt's context goes.
-var (
-	markKey   any = new(contextKey)
-	ringKey   any = new(contextKey)
-	safetyKey any = new(contextKey)
-	callKey   any = new(contextKey)
-)
-
 // attempt is the context of one attempt.
 type attempt struct {
 	context.Context
@@ -86,31 +75,17 @@ type attempt struct {
 	call *Call
 }
 
-// Value finds the mark, the keys and the call of the attempt itself, and all
-// else in the caller's context.
+// Value finds the attempt itself, and all else in the caller's context.
 func (a *attempt) Value(key any) any {
 	switch key {
-	case markKey:
-		return &a.mark
-	case ringKey:
-		return a.call.keys()
-	case callKey:
-		return a.call
+	case aroundKey:
+		return a
 	case safetyKey:
 		if a.call.isRequest { // it was for this request alone
 			return nil
 		}
 	}
 	return a.Context.Value(key)
-}
-
-// liveMark returns the mark of the attempt around ctx, or nil.
-func liveMark(ctx context.Context) *mark {
-	m, _ := ctx.Value(markKey).(*mark)
-	if m == nil || m.isOver() {
-		return nil
-	}
-	return m
 }
 
 // AttemptOf returns the number of the attempt that ctx belongs to, counted from
@@ -137,8 +112,9 @@ func Mark(ctx context.Context) (number, limit int, ok bool) {
 // mark counts until done is called, which must happen when the work has been
 // answered.
 func WithMark(ctx context.Context, number, limit int) (marked context.Context, done func()) {
-	m := &mark{number: narrow(number), limit: narrow(limit), remote: true}
-	return context.WithValue(ctx, markKey, m), m.end
+	a := aroundOf(ctx)
+	a.mark = &mark{number: narrow(number), limit: narrow(limit), remote: true}
+	return a.within(ctx), a.mark.end
 }
 
 // narrow keeps a count of attempts within what a mark holds.
@@ -157,7 +133,7 @@ type unmarked struct{ context.Context }
 
 func (u unmarked) Value(key any) any {
 	switch key {
-	case markKey, ringKey, callKey, safetyKey:
+	case aroundKey, safetyKey:
 		return nil
 	}
 	return u.Context.Value(key)

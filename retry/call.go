@@ -90,25 +90,22 @@ func (c *Call) place(opts []CallOption) error {
 	if c.safety > Idempotent {
 		return errors.New("safety is invalid: allowed are Unsafe, Keyed and Idempotent")
 	}
-	outer, _ := c.ctx.Value(markKey).(*mark)
-	ring, _ := c.ctx.Value(ringKey).(*keyring)
-	if outer != nil && outer.isOver() {
+	a := aroundOf(c.ctx)
+	if a.mark != nil && a.mark.isOver() {
 		// The attempt around has ended: its keys may not be used for what
 		// happens after it. One that was stated since is the caller's own.
-		outer = nil
-		if ring != nil && !ring.stated {
-			ring = nil
+		a.mark, a.call = nil, nil
+		if a.ring != nil && !a.ring.stated {
+			a.ring = nil
 		}
 	}
-	if outer != nil && c.isRequest {
-		if above, ok := CallOf(c.ctx); ok && above.isRequest && c.isThatOf(above, key) {
-			c.request.above = above
-			c.request.Safety, c.request.Read = above.request.Safety, above.request.Read
-			c.safety = c.request.Safety
-		}
+	if above := a.call; above != nil && a.mark != nil && c.isRequest && above.isRequest && c.isThatOf(above, key) {
+		c.request.above = above
+		c.request.Safety, c.request.Read = above.request.Safety, above.request.Read
+		c.safety = c.request.Safety
 	}
-	c.outer = outer
-	if err := c.chooseKey(ring, key); err != nil {
+	c.outer = a.mark
+	if err := c.chooseKey(a, key); err != nil {
 		return err
 	}
 	if !c.enterBeginning() {
@@ -117,7 +114,7 @@ func (c *Call) place(opts []CallOption) error {
 		c.ring.Store(nil)
 		c.holds, c.overlaps = false, false
 		if c.isRequest {
-			c.request.around, c.request.above = nil, nil
+			c.request.around, c.request.above = around{}, nil
 		}
 		return c.place(opts)
 	}

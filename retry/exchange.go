@@ -99,8 +99,8 @@ type Request struct {
 	// such end.
 	Until time.Time
 
-	above  *Call    // that of a transport around, which carries the same request
-	around *keyring // that of the intention around a request without key
+	above  *Call  // that of a transport around, which carries the same request
+	around around // of a request without key
 }
 
 // address tells the request from others of the same operation.
@@ -138,13 +138,13 @@ func (p *Passage) Exchange(ctx context.Context, d *Destination, x Exchange) (*Ca
 
 // Within reports whether ctx belongs to an intention: to an attempt, or to
 // [WithIntention]. Elsewhere nobody asks for [Request].Target.
-func Within(ctx context.Context) bool { return ctx.Value(ringKey) != nil }
+func Within(ctx context.Context) bool { return aroundOf(ctx).isIntention() }
 
 // CallOf returns the call whose attempt ctx was made for, even after its end;
 // ok is false elsewhere.
 func CallOf(ctx context.Context) (c *Call, ok bool) {
-	c, ok = ctx.Value(callKey).(*Call)
-	return c, ok
+	c = aroundOf(ctx).call
+	return c, c != nil
 }
 
 // Outermost returns the call that the caller of the transport made, where one

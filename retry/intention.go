@@ -28,12 +28,12 @@ type Intention struct {
 // is the same in each attempt.
 func WithIntention(ctx context.Context, in Intention) context.Context {
 	r := &keyring{key: in.Key, declared: in.Key != "", stated: in.Key != "", operation: in.Operation, firstSent: in.FirstSent}
-	if in.Key == "" {
-		if around, ok := ctx.Value(ringKey).(*keyring); ok {
-			r.parent, r.label = around, "intention\n"+in.Operation
-		}
+	a := aroundOf(ctx)
+	if in.Key == "" && a.isIntention() {
+		r.parent, r.label = a.keys(), "intention\n"+in.Operation
 	}
-	return context.WithValue(ctx, ringKey, r)
+	a.ring = r
+	return a.within(ctx)
 }
 
 // WithReceivedKey returns a context for work that is done under a key received
@@ -41,21 +41,24 @@ func WithIntention(ctx context.Context, in Intention) context.Context {
 // that they are the same in each of that caller's attempts; none of them takes
 // it as it is, and whether they are trusted is left to each destination.
 func WithReceivedKey(ctx context.Context, key string) context.Context {
-	return context.WithValue(ctx, ringKey, &keyring{key: key, received: true})
+	a := aroundOf(ctx)
+	a.ring = &keyring{key: key, received: true}
+	return a.within(ctx)
 }
 
 // IntentionOf returns the intention that ctx belongs to, with the key to send,
 // which is made if nobody asked for it before. ok is false outside of an
 // attempt and of [WithIntention].
 func IntentionOf(ctx context.Context) (in Intention, ok bool) {
-	r, _ := ctx.Value(ringKey).(*keyring)
+	a := aroundOf(ctx)
+	r := a.keys()
 	if r == nil {
 		return Intention{}, false
 	}
 	in = r.intention()
 	in.Key = r.id()
-	if c, ok := CallOf(ctx); ok && (c.keys() == r || in.Operation == "") {
-		in.Operation = c.operation
+	if a.call != nil && (a.ring == nil || in.Operation == "") {
+		in.Operation = a.call.operation
 	}
 	return in, true
 }
@@ -64,7 +67,7 @@ func IntentionOf(ctx context.Context) (in Intention, ok bool) {
 // same in every attempt, another for every intention. It is made when first
 // asked for. Outside of an attempt and of [WithIntention] it is empty.
 func Key(ctx context.Context) string {
-	r, _ := ctx.Value(ringKey).(*keyring)
+	r := aroundOf(ctx).keys()
 	if r == nil {
 		return ""
 	}
@@ -77,11 +80,12 @@ func Key(ctx context.Context) string {
 // the same key in every attempt, whatever their order. Without an intention
 // around it, ctx is returned as it is.
 func SubKey(ctx context.Context, part string) context.Context {
-	r, _ := ctx.Value(ringKey).(*keyring)
-	if r == nil {
+	a := aroundOf(ctx)
+	if !a.isIntention() {
 		return ctx
 	}
-	return context.WithValue(ctx, ringKey, r.part(part))
+	a.ring = a.keys().part(part)
+	return a.within(ctx)
 }
 
 // CheckKey reports whether key can be an idempotency key: 1 to 255 visible

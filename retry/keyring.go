@@ -259,8 +259,8 @@ func (c *Call) keys() *keyring {
 	if r := c.ring.Load(); r != nil {
 		return r
 	}
-	if around := c.request.around; around != nil {
-		return around.belowKeyless(c)
+	if ring := c.request.around.keys(); ring != nil {
+		return ring.belowKeyless(c)
 	}
 	r := &keyring{}
 	if c.began != 0 {
@@ -275,10 +275,17 @@ func (c *Call) keys() *keyring {
 
 // chooseKey finds the keyring of the call: the caller's own key, a place in the
 // intention around, or a new one.
-func (c *Call) chooseKey(ring *keyring, key string) error {
-	if ring == nil && key == "" && c.request.Following == nil {
-		return nil // made when it is asked for
+func (c *Call) chooseKey(a around, key string) error {
+	if key == "" && c.request.Following == nil {
+		switch {
+		case !a.isIntention():
+			return nil // made when it is asked for
+		case c.isRequest && !c.request.Carries && a.ring == nil:
+			c.request.around = a
+			return nil
+		}
 	}
+	ring := a.keys()
 	var around string
 	if ring != nil {
 		around = ring.intention().Key
@@ -307,7 +314,7 @@ func (c *Call) chooseKey(ring *keyring, key string) error {
 	case key != "":
 		c.ring.Store(&keyring{key: key, declared: true})
 	case c.isRequest && !c.request.Carries:
-		c.request.around = ring
+		c.request.around = a
 	default:
 		k, overlaps := ring.take(c.outer, c.what())
 		c.ring.Store(k)
