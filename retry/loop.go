@@ -24,7 +24,9 @@ type work interface {
 // if the work holds a result: a success, or a response that is final.
 func (c *Call) run(w work) error {
 	defer c.end()
-	c.tellSuppressed()
+	if c.outer != nil {
+		c.tellSuppressed()
+	}
 	for {
 		pass, stop := c.enter()
 		if stop != nil {

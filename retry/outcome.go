@@ -41,7 +41,9 @@ func (c *Call) succeed() error {
 	if !c.last.Failed && c.sent == 1 && (!c.suppressed() || c.outer.number == 1) {
 		c.state.budget.reward()
 	}
-	c.enterOutcome(false, classify.Verdict{})
+	if c.entered = true; c.outer != nil {
+		c.enterOutcome(false, classify.Verdict{})
+	}
 	return nil
 }
 
