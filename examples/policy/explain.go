@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -20,6 +21,10 @@ func explain(name, destination string, stdout io.Writer) int {
 	if err != nil {
 		printProblems(stdout, name, err)
 		return exitProblems
+	}
+	// State is kept for scheme, host and port: path and query of a URL make no destination.
+	if u, err := url.Parse(destination); err == nil && u.Host != "" {
+		destination = u.Scheme + "://" + u.Host
 	}
 	p, under := f.layer.Policy(destination)
 	switch {

@@ -25,7 +25,8 @@ const (
 const usage = `Usage:
   policy check FILE…                 say what is wrong with policy files
   policy explain FILE DESTINATION    say what a file means for a destination:
-                                     a host, host:port, URL or plain name
+                                     a host, host:port, URL or plain name;
+                                     of a URL scheme, host and port count
 `
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }

@@ -41,6 +41,7 @@ func TestRun(t *testing.T) {
 
 		{"a service with a policy of its own", []string{"explain", "company.json", "ledger.internal.example.com"}, 0, "ledger.txt", ""},
 		{"a service under a suffix, by its URL", []string{"explain", "company.json", "https://stock.internal.example.com:8443"}, 0, "stock.txt", ""},
+		{"a URL with all that makes no destination", []string{"explain", "company.json", "https://user:secret@stock.internal.example.com:8443/v1/items?sku=7"}, 0, "stock.txt", ""},
 		{"the payment provider", []string{"explain", "company.json", "api.payments.example.net"}, 0, "payments.txt", ""},
 		{"the partner", []string{"explain", "company.json", "API.partner.example.org"}, 0, "partner.txt", ""},
 		{"a destination that is not named", []string{"explain", "company.json", "elsewhere.example"}, 0, "elsewhere.txt", ""},
