@@ -30,7 +30,7 @@ type Exchange interface {
 // Try is what an exchange must know for one attempt.
 type Try struct {
 	Number  int           // from 1
-	Timeout time.Duration // for this attempt; 0: no limit
+	Timeout time.Duration // for this attempt, within what is left of the whole; 0: no limit
 	Until   time.Time     // for the whole intention; zero: no limit
 	Key     string        // to send; empty for a request that carries none
 	Safety  Safety        // how the request may be repeated, as far as is known now
@@ -166,10 +166,22 @@ type exchange struct {
 
 func (e *exchange) try(a *attempt, now time.Time) *Result {
 	e.result = e.x.Attempt(a, Try{
-		Number: int(a.number), Timeout: max(0, e.policy.AttemptTimeout), Until: e.until.time(now),
+		Number: int(a.number), Timeout: e.timeout(now), Until: e.until.time(now),
 		Key: e.requestKey(), Safety: e.trust(), Spare: max(0, e.limit()-int(e.sent)), Policy: e.policy,
 	})
 	return &e.result
+}
+
+// timeout returns how long an attempt that begins now may take, 0 without limit.
+func (e *exchange) timeout(now time.Time) time.Duration {
+	timeout := max(0, e.policy.AttemptTimeout)
+	if e.until == never {
+		return timeout
+	}
+	if left := max(1, time.Duration(e.until-at(now))); timeout == 0 || left < timeout {
+		return left
+	}
+	return timeout
 }
 
 func (e *exchange) again() (last, err error) { return e.x.Again() }

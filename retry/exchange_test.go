@@ -167,7 +167,7 @@ func TestAnExchangeIsToldWhatItNeedsForAnAttempt(t *testing.T) {
 		x.Until = start.Add(time.Second)
 		_, err = to(t, retry.Policy{AttemptTimeout: retry.NoLimit, Deadline: retry.NoLimit}).Exchange(t.Context(), x)
 		require.NoError(t, err, "Exchange")
-		assert.Zero(t, x.tries[0].Timeout, "Timeout without limit")
+		assert.Equal(t, time.Until(x.Until), x.tries[0].Timeout, "Timeout without one of its own: what is left of the whole")
 		assert.Equal(t, x.Until, x.tries[0].Until, "Until that is no context's")
 		assert.Empty(t, x.tries[0].Key, "Key of a request that carries none")
 	})

@@ -72,7 +72,8 @@ func (h *handMade[T]) do(ctx context.Context, op func(ctx context.Context, key s
 }
 
 // handMadeTransport does the same for requests: a body and a key that are the
-// same in each attempt, and contexts that end with the response's body.
+// same in each attempt, and contexts that end with the response's body. Which
+// requests need no key it does not ask.
 type handMadeTransport struct {
 	*handMade[*http.Response]
 	base http.RoundTripper
@@ -92,10 +93,7 @@ func (h handMadeTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 			return nil, err
 		}
 	}
-	var key string
-	if req.Method == http.MethodPost {
-		key = uuid.NewString()
-	}
+	key := uuid.NewString()
 	var last *http.Response
 	resp, err := backoff.RetryWithData(func() (*http.Response, error) {
 		if last != nil {
@@ -108,9 +106,7 @@ func (h handMadeTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 		if body != nil {
 			attempt.Body = io.NopCloser(bytes.NewReader(body))
 		}
-		if key != "" {
-			attempt.Header.Set("Idempotency-Key", key)
-		}
+		attempt.Header.Set("Idempotency-Key", key)
 		resp, err := h.breaker.Execute(func() (*http.Response, error) {
 			resp, err := h.base.RoundTrip(attempt)
 			if err == nil && (resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500) {
