@@ -35,43 +35,43 @@ const unwrapped = 4 << 10
 // requestBody opens the request's body anew for each attempt. No reader is ever
 // shared by two attempts: net/http may still read the old one when it has
 // returned. The caller's body is closed exactly once, when nobody reads from it
-// any more.
+// any more. A request without a body has nil.
 type requestBody struct {
-	present bool
 	inert   bool  // closing it does nothing
-	length  int64 // of one in memory
+	asIs    bool  // it is handed over as it is
 	size    int64 // as the request says; -1 or 0: unknown
 	getBody func() (io.ReadCloser, error)
-	at      io.ReaderAt
-	offset  int64
+	at      *io.SectionReader // the body from where it stood
 	stream  *replay
 
 	mu       sync.Mutex
-	original io.ReadCloser // nil once closed
-	opened   int           // attempts that read from original and have not closed
+	begun    bool          // an attempt has it or had it
 	finished bool          // no further attempt opens it
 	cut      bool          // it was closed under a read that did not return
+	opened   int           // attempts that read from original and have not closed
+	original io.ReadCloser // nil once closed
 	ready    io.ReadCloser // opened by reopen, not yet taken; the loop's alone
-	first    attemptBody
 	current  *attemptBody
 	failure  error // of the caller's own reader
-	attempts int
 }
 
-func (b *requestBody) init(req *http.Request, t *Transport) {
+// bodyOf returns the body of req, nil if it has none.
+func bodyOf(req *http.Request, t *Transport) *requestBody {
 	if req.Body == nil || req.Body == http.NoBody {
-		return
+		return nil
 	}
-	b.present, b.size, b.original, b.getBody = true, req.ContentLength, req.Body, req.GetBody
-	b.length, b.inert = inMemory(req.Body)
+	b := &requestBody{size: req.ContentLength, original: req.Body, getBody: req.GetBody}
+	length, inMemory := inMemory(req.Body)
+	b.inert = inMemory
 	if b.getBody != nil {
-		return
+		b.asIs = inMemory && b.size <= unwrapped && b.size == length
+		return b
 	}
 	if at, ok := req.Body.(io.ReaderAt); ok {
 		if s, ok := req.Body.(io.Seeker); ok {
 			if offset, err := s.Seek(0, io.SeekCurrent); err == nil {
-				b.at, b.offset = at, offset
-				return
+				b.at = io.NewSectionReader(at, offset, math.MaxInt64-offset)
+				return b
 			}
 		}
 	}
@@ -80,10 +80,14 @@ func (b *requestBody) init(req *http.Request, t *Transport) {
 		limit = defaultReplayBuffer
 	}
 	b.stream = newReplay(req.Body, max(0, limit))
+	return b
 }
 
 // repeatable returns why the body cannot be sent again, nil if it can.
 func (b *requestBody) repeatable() error {
+	if b == nil {
+		return nil
+	}
 	if err := b.readError(); err != nil {
 		return fmt.Errorf("%w: %w", ErrBodyNotReplayable, err)
 	}
@@ -101,7 +105,7 @@ func (b *requestBody) repeatable() error {
 // Close does nothing, there is nothing to guard. stop must be called when the
 // base has returned.
 func (b *requestBody) guard(ctx context.Context) (stop func() bool) {
-	if !b.present || b.inert {
+	if b == nil || b.inert {
 		return func() bool { return true }
 	}
 	return context.AfterFunc(ctx, b.interrupt)
@@ -160,7 +164,7 @@ func (b *requestBody) interrupt() {
 
 // reopen gets a reader for the next attempt ready, or says why there is none.
 func (b *requestBody) reopen() error {
-	if !b.present {
+	if b == nil {
 		return nil
 	}
 	if err := b.repeatable(); err != nil {
@@ -204,47 +208,47 @@ func (b *requestBody) supersede() {
 	}
 }
 
-// next returns the reader of the next attempt, nil for no body.
-func (b *requestBody) next(l *limit) (io.ReadCloser, error) {
-	if !b.present {
-		return http.NoBody, nil
+// next returns the reader of the next attempt.
+func (b *requestBody) next(l *limit) io.ReadCloser {
+	if b == nil {
+		return http.NoBody
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.attempts++
-	if b.inert && b.getBody != nil && b.size <= unwrapped && b.size == b.length {
-		r := b.ready
-		if b.ready = nil; b.attempts == 1 {
-			r = b.original
+	again := b.begun
+	b.begun = true
+	if b.asIs {
+		r := b.original
+		if again {
+			r, b.ready = b.ready, nil
 		}
-		return r, nil
+		return r
 	}
-	a := &b.first
-	if b.attempts > 1 {
-		a = &attemptBody{}
-	}
-	a.body, a.limit = b, l
+	a := &attemptBody{body: b, limit: l}
 	switch {
-	case b.getBody != nil && b.attempts > 1:
+	case b.getBody != nil && again:
 		a.reader, a.closer = b.ready, b.ready
 		b.ready = nil
 	case b.getBody != nil:
 		a.reader = b.original
 		b.opened++
 	case b.at != nil:
-		a.reader = io.NewSectionReader(b.at, b.offset, math.MaxInt64-b.offset)
+		a.reader = io.NewSectionReader(b.at, 0, b.at.Size())
 		b.opened++
 	default:
 		a.reader = b.stream.reader()
 		b.opened++
 	}
 	b.current = a
-	return a, nil
+	return a
 }
 
 // release closes the last attempt's reader if the base has left it open, also
 // under a read that hangs, as net/http does: a body must allow that.
 func (b *requestBody) release() {
+	if b == nil {
+		return
+	}
 	b.mu.Lock()
 	a := b.current
 	b.mu.Unlock()
@@ -256,7 +260,7 @@ func (b *requestBody) release() {
 // last says that there is no further attempt. The one that still sends the body,
 // while its response is read already, closes it.
 func (b *requestBody) last() {
-	if !b.present {
+	if b == nil {
 		return
 	}
 	b.mu.Lock()
@@ -295,6 +299,9 @@ func (b *requestBody) closeOriginal(n int) error {
 
 // readError returns what the caller's own reader failed with.
 func (b *requestBody) readError() error {
+	if b == nil {
+		return nil
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.failure

@@ -30,7 +30,7 @@ type exchange struct {
 	callersKey   bool     // the caller's own stays as it is
 	dropKey      bool     // no key may go where this request goes
 
-	body     requestBody
+	body     *requestBody
 	limit    limit
 	response *http.Response          // of the last attempt
 	cancel   context.CancelCauseFunc // ends the last attempt
@@ -121,14 +121,11 @@ func (x *exchange) send(ctx context.Context, t retry.Try) (retry.Result, classif
 	known, ok := base.(*http.Transport)
 	w.cancel, w.avoid = x.cancel, x.avoid
 	w.foreign, w.http2 = !ok, ok && speaksPlainHTTP2(known, x.request)
-	w.read = isRead(x.method) && !x.body.present
+	w.read = isRead(x.method) && x.body == nil
 	if w.read && x.read {
 		w.spare = max(0, min(1, t.Spare))
 	}
-	out, err := x.outgoing(w.watch(ctx), t)
-	if err != nil {
-		return retry.Result{Failed: true, Err: err, Verdict: classify.Verdict{Class: classify.Permanent, Origin: classify.Local, Reason: "body"}, Outcome: retry.NotApplied}, classify.Trace{}
-	}
+	out := x.outgoing(w.watch(ctx), t)
 	if err := ctx.Err(); err != nil {
 		// The time was over before anything could be sent.
 		x.body.release()
@@ -234,7 +231,7 @@ func (x *exchange) failed(r *retry.Result, err error, trace classify.Trace) {
 // outgoing makes the request of one attempt: the caller's with a fresh body and
 // the headers of this layer. Nothing that the caller holds is shared but what
 // nobody writes to.
-func (x *exchange) outgoing(ctx context.Context, t retry.Try) (*http.Request, error) {
+func (x *exchange) outgoing(ctx context.Context, t retry.Try) *http.Request {
 	out := &x.firstOut
 	if x.sends > 1 {
 		out = new(http.Request)
@@ -246,19 +243,15 @@ func (x *exchange) outgoing(ctx context.Context, t retry.Try) (*http.Request, er
 	// Without GetBody net/http never sends a request with a body again by
 	// itself, and its error and proof come back whole.
 	out.GetBody = nil
-	body, err := x.body.next(&x.limit)
-	if err != nil {
-		return nil, err
-	}
-	out.Body = body
+	out.Body = x.body.next(&x.limit)
 	x.setKey(out.Header, t)
-	if !x.body.present && !x.read {
+	if x.body == nil && !x.read {
 		hideKeys(out.Header)
 	}
 	if t.Policy.Announce {
 		announce(ctx, out.Header, t)
 	}
-	return out, nil
+	return out
 }
 
 // setKey puts the key into the header. The caller's own stays as it is.

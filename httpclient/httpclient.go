@@ -158,7 +158,7 @@ func (x *exchange) open() error {
 		x.method = http.MethodGet
 	}
 	x.ctx = req.Context()
-	x.body.init(req, t)
+	x.body = bodyOf(req, t)
 	//lint:ignore SA1019 http.Client with Timeout sets it, too
 	if req.Cancel != nil {
 		//lint:ignore SA1019 http.Client with Timeout sets it, too
