@@ -43,14 +43,10 @@ func (x *exchange) answered(r *retry.Result, resp *http.Response, received time.
 	case declared || refused:
 	case code == http.StatusConflict && x.safety == retry.Keyed:
 		v.Class = classify.Retryable // the first attempt is still running
-	case code == http.StatusMisdirectedRequest || code == http.StatusTooEarly:
-		if x.repeated[code] {
-			v.Class = classify.Permanent
-		}
-		if x.repeated == nil {
-			x.repeated = make(map[int]bool)
-		}
-		x.repeated[code] = true
+	case code == http.StatusMisdirectedRequest:
+		onceOnly(&v, &x.misdirected)
+	case code == http.StatusTooEarly:
+		onceOnly(&v, &x.tooEarly)
 	}
 	v.Repeatable = x.safety != retry.Unsafe
 	r.Verdict = v
@@ -66,6 +62,14 @@ func (x *exchange) answered(r *retry.Result, resp *http.Response, received time.
 	if code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable {
 		r.Pushback = v.RetryAfter
 	}
+}
+
+// onceOnly makes a status permanent that had been answered before.
+func onceOnly(v *classify.Verdict, before *bool) {
+	if *before {
+		v.Class = classify.Permanent
+	}
+	*before = true
 }
 
 // outcome is what a failed answer, whose status has a meaning, says of the effect

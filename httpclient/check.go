@@ -122,9 +122,9 @@ func callOf(resp *http.Response) *retry.Call {
 	}
 	switch b := resp.Body.(type) {
 	case *responseBody:
-		return b.call
+		return b.exchange.call
 	case *upgradedBody:
-		return b.call
+		return b.exchange.call
 	}
 	if resp.Request == nil {
 		return nil

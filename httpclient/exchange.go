@@ -18,37 +18,39 @@ import (
 // exchange is one request on its way: what package retry repeats.
 type exchange struct {
 	transport *Transport
-	request   *http.Request   // the caller's; never changed
-	ctx       context.Context // the caller's
-	unwatch   func()          // ends the watch over Request.Cancel
-	method    string
-	name      string // of the destination
+	request   *http.Request           // the caller's; never changed
+	ctx       context.Context         // the caller's
+	unwatch   context.CancelCauseFunc // ends the watch over Request.Cancel
 
-	read         bool     // it changes nothing
-	header       string   // that carries the key
-	callersNames []string // under which the caller has it
-	callersKey   bool     // the caller's own stays as it is
-	dropKey      bool     // no key may go where this request goes
+	read        bool         // it changes nothing
+	callersKey  bool         // the caller's own stays as it is
+	dropKey     bool         // no key may go where this request goes
+	misdirected bool         // it was answered 421, which is repeated once only
+	tooEarly    bool         // it was answered 425, likewise
+	sent        bool         // the first send has begun
+	safety      retry.Safety // of the last attempt
 
 	body     *requestBody
 	limit    limit
 	response *http.Response          // of the last attempt
 	cancel   context.CancelCauseFunc // ends the last attempt
-	safety   retry.Safety            // of the last attempt
-	repeated map[int]bool            // statuses that are repeated once only
 	avoid    net.Conn                // what the last response asks not to be repeated on
 	call     *retry.Call
 
 	// What the first send and the response handed over need is part of the
 	// exchange: most calls need no more. A later send has its own, for hooks
 	// and the base may hold on to these.
-	sends    int
-	passage  retry.Passage
-	dest     retry.Destination
-	first    watcher
-	firstOut http.Request
-	firstKey [1]string
-	handed   responseBody
+	passage retry.Passage
+	dest    retry.Destination
+	first   sending
+	handed  responseBody
+}
+
+// sending is what one send to the base is made of.
+type sending struct {
+	watcher watcher
+	out     http.Request
+	key     [1]string // the value of its header
 }
 
 // errNothing is what a base that breaks its contract is told by.
@@ -113,19 +115,21 @@ func stale(r retry.Result, t classify.Trace) bool {
 
 // send hands the request to the base once.
 func (x *exchange) send(ctx context.Context, t retry.Try) (retry.Result, classify.Trace) {
-	w := &x.first
-	if x.sends++; x.sends > 1 {
-		w = &watcher{}
+	s := &x.first
+	if x.sent {
+		s = new(sending)
 	}
+	x.sent = true
+	w := &s.watcher
 	base := x.transport.base()
 	known, ok := base.(*http.Transport)
 	w.cancel, w.avoid = x.cancel, x.avoid
 	w.foreign, w.http2 = !ok, ok && speaksPlainHTTP2(known, x.request)
-	w.read = isRead(x.method) && x.body == nil
+	w.read = isRead(x.request.Method) && x.body == nil
 	if w.read && x.read {
 		w.spare = max(0, min(1, t.Spare))
 	}
-	out := x.outgoing(w.watch(ctx), t)
+	out := x.outgoing(w.watch(ctx), s, t)
 	if err := ctx.Err(); err != nil {
 		// The time was over before anything could be sent.
 		x.body.release()
@@ -231,11 +235,8 @@ func (x *exchange) failed(r *retry.Result, err error, trace classify.Trace) {
 // outgoing makes the request of one attempt: the caller's with a fresh body and
 // the headers of this layer. Nothing that the caller holds is shared but what
 // nobody writes to.
-func (x *exchange) outgoing(ctx context.Context, t retry.Try) *http.Request {
-	out := &x.firstOut
-	if x.sends > 1 {
-		out = new(http.Request)
-	}
+func (x *exchange) outgoing(ctx context.Context, s *sending, t retry.Try) *http.Request {
+	out := &s.out
 	*out = *x.request.WithContext(ctx)
 	out.Header = x.request.Header.Clone()
 	//lint:ignore SA1019 http.Client with Timeout sets it, too
@@ -244,7 +245,7 @@ func (x *exchange) outgoing(ctx context.Context, t retry.Try) *http.Request {
 	// itself, and its error and proof come back whole.
 	out.GetBody = nil
 	out.Body = x.body.next(&x.limit)
-	x.setKey(out.Header, t)
+	x.setKey(s, t)
 	if x.body == nil && !x.read {
 		hideKeys(out.Header)
 	}
@@ -255,22 +256,20 @@ func (x *exchange) outgoing(ctx context.Context, t retry.Try) *http.Request {
 }
 
 // setKey puts the key into the header. The caller's own stays as it is.
-func (x *exchange) setKey(h http.Header, t retry.Try) {
+func (x *exchange) setKey(s *sending, t retry.Try) {
+	h, policy := s.out.Header, &t.Policy.Key
 	switch {
 	case x.dropKey:
-		for _, name := range x.callersNames {
+		names, _ := spellings(h, policy.Header)
+		for _, name := range names {
 			delete(h, name)
 		}
 	case t.Key == "" || x.callersKey:
 	default:
-		value := x.firstKey[:]
-		if x.sends > 1 {
-			value = make([]string, 1)
+		if s.key[0] = t.Key; policy.Format == retry.StructuredString {
+			s.key[0] = `"` + t.Key + `"`
 		}
-		if value[0] = t.Key; t.Policy.Key.Format == retry.StructuredString {
-			value[0] = `"` + t.Key + `"`
-		}
-		h[x.header] = value
+		h[policy.Header] = s.key[:]
 	}
 }
 
@@ -354,6 +353,6 @@ func (x *exchange) abandon() {
 	x.endAttempt()
 	x.body.finish()
 	if x.unwatch != nil {
-		x.unwatch()
+		x.unwatch(nil)
 	}
 }

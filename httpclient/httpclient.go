@@ -15,6 +15,7 @@
 package httpclient
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -113,13 +114,12 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			x.abandon()
 		}
 	}()
-	x.dest = *t.Layer.To(x.destination())
-	call, err := x.passage.Exchange(x.ctx, &x.dest, x)
-	if err != nil {
+	x.dest = *t.Layer.To(t.destination(req))
+	if _, err := x.passage.Exchange(x.ctx, &x.dest, x); err != nil {
 		return nil, err
 	}
 	handedOver = true
-	return x.handOver(call), nil
+	return x.handOver(), nil
 }
 
 // CloseIdleConnections closes those of Base.
@@ -153,10 +153,6 @@ func (x *exchange) open() error {
 	case req.Header == nil:
 		return errors.New("httpclient: Request.Header is nil: make requests with http.NewRequest")
 	}
-	x.method = req.Method
-	if x.method == "" {
-		x.method = http.MethodGet
-	}
 	x.ctx = req.Context()
 	x.body = bodyOf(req, t)
 	//lint:ignore SA1019 http.Client with Timeout sets it, too
@@ -171,8 +167,9 @@ func (x *exchange) open() error {
 // with or without a key.
 func (x *exchange) Describe(policy *retry.Policy) retry.Request {
 	req := x.request
-	r := retry.Request{Operation: x.method, Address: req.URL, Read: isRead(x.method), Safety: retry.Unsafe}
-	if r.Read || isIdempotent(x.method) {
+	method := cmp.Or(req.Method, http.MethodGet)
+	r := retry.Request{Operation: method, Address: req.URL, Read: isRead(method), Safety: retry.Unsafe}
+	if r.Read || isIdempotent(method) {
 		r.Safety = retry.Idempotent
 	}
 	if s, ok := retry.SafetyOf(x.ctx); ok {
@@ -183,10 +180,7 @@ func (x *exchange) Describe(policy *retry.Policy) retry.Request {
 	if d, ok := x.ctx.Deadline(); ok && req.Cancel != nil {
 		r.Until = d.Add(-min(clientTimeoutMargin, time.Until(d)/2))
 	}
-	x.header = policy.Key.Header
-	names, values := spellings(req.Header, x.header)
-	x.callersNames = names
-
+	names, values := spellings(req.Header, policy.Key.Header)
 	x.read = r.Read
 	r.Following = x.previousHop()
 	if req.Response != nil && (r.Read || leftOrigin(req)) {
@@ -213,11 +207,11 @@ func (x *exchange) Describe(policy *retry.Policy) retry.Request {
 			r.Err = retry.CheckKey(r.Key)
 		}
 	} else {
-		r.Carries = slices.Contains(policy.Key.Methods, x.method) || r.Safety == retry.Keyed && !r.Read
+		r.Carries = slices.Contains(policy.Key.Methods, method) || r.Safety == retry.Keyed && !r.Read
 	}
 	if r.Carries {
 		if retry.Within(x.ctx) {
-			r.Target = target(x.method, req)
+			r.Target = target(method, req)
 		}
 	}
 	return r
@@ -259,14 +253,13 @@ func isIdempotent(method string) bool { return method == "PUT" || method == "DEL
 
 // destination names where the request goes: each scheme, host and port has a
 // state of its own; path and query do not.
-func (x *exchange) destination() string {
-	if x.name == "" && x.transport.Destination != nil {
-		x.name = x.transport.Destination(x.request)
+func (t *Transport) destination(req *http.Request) string {
+	if t.Destination != nil {
+		if name := t.Destination(req); name != "" {
+			return name
+		}
 	}
-	if x.name == "" {
-		x.name = origin(x.request)
-	}
-	return x.name
+	return origin(req)
 }
 
 // origin returns scheme, host and port of a request's URL, the port only if it
@@ -285,17 +278,12 @@ func origin(req *http.Request) string {
 // watch ends the call's context when the caller closes its channel.
 func (x *exchange) watch(closed <-chan struct{}) {
 	ctx, cancel := context.WithCancelCause(x.ctx)
-	x.ctx = ctx
-	stop := make(chan struct{})
-	x.unwatch = func() {
-		close(stop)
-		cancel(nil)
-	}
+	x.ctx, x.unwatch = ctx, cancel
 	go func() {
 		select {
 		case <-closed:
 			cancel(errRequestCanceled)
-		case <-stop:
+		case <-ctx.Done():
 		}
 	}()
 }

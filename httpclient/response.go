@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/reintento/reintento/classify"
@@ -68,12 +68,12 @@ func readSome(body io.ReadCloser, d time.Duration, cancel context.CancelCauseFun
 
 // handOver gives the last response to the caller. The time of the whole ends
 // here; what the attempt holds ends with the response's body.
-func (x *exchange) handOver(call *retry.Call) *http.Response {
+func (x *exchange) handOver() *http.Response {
 	resp := x.response
 	x.response = nil
 	x.body.last()
 	b := &x.handed
-	b.ReadCloser, b.exchange, b.call = resp.Body, x, call
+	b.ReadCloser, b.exchange = resp.Body, x
 	switch w := resp.Body.(type) {
 	case io.Writer: // 101: the connection itself
 		resp.Body = &upgradedBody{responseBody: b, Writer: w}
@@ -101,8 +101,7 @@ func (bodyIdle) Is(t error) bool { return t == context.DeadlineExceeded }
 type responseBody struct {
 	io.ReadCloser
 	exchange *exchange
-	call     *retry.Call
-	once     sync.Once
+	ended    atomic.Bool
 }
 
 func (b *responseBody) Read(p []byte) (int, error) {
@@ -135,10 +134,10 @@ func (b *responseBody) broken(err error) error {
 		err = errBodyIdle
 	}
 	v := classify.Verdict{Class: classify.Ambiguous, Origin: classify.Remote, Reason: "body", Repeatable: x.safety != retry.Unsafe}
-	b.once.Do(func() {
+	if b.ended.CompareAndSwap(false, true) {
 		defer b.release()
-		b.call.BodyFailed(err, v)
-	})
+		x.call.BodyFailed(err, v)
+	}
 	if retry.AttemptOf(ctx) == 0 {
 		return err
 	}
@@ -161,14 +160,18 @@ func (b *responseBody) Close() error {
 	return err
 }
 
-func (b *responseBody) end() { b.once.Do(b.release) }
+func (b *responseBody) end() {
+	if b.ended.CompareAndSwap(false, true) {
+		b.release()
+	}
+}
 
 func (b *responseBody) release() {
 	x := b.exchange
 	x.cancel(context.Canceled)
 	x.body.finish()
 	if x.unwatch != nil {
-		x.unwatch()
+		x.unwatch(nil)
 	}
 }
 

@@ -20,21 +20,21 @@ import (
 type watcher struct {
 	cancel  context.CancelCauseFunc
 	read    bool // a read without body, which net/http sends again on its own
-	spare   int  // how often it may do so
 	http2   bool // HTTP/2 is spoken without TLS, where a connection does not tell
 	foreign bool // the base is not net/http's
 
+	avoided bool     // the connection obtained last was the one to avoid
+	another bool     // the base has sent a request of its own after an answer
+	over    bool     // the base has returned: what hooks tell now comes too late
+	spare   int      // how often a read may be sent again
 	avoid   net.Conn // the answer before this send asked for another than this one
-	avoided bool     // the connection obtained last was that one
 	conn    net.Conn // obtained last
 
-	hooks    httptrace.ClientTrace
-	mu       sync.Mutex
+	mu       sync.Mutex // over what hooks change
+	interims int32      // 1xx seen: what was seen of a response was no answer
+	cut      int32      // connections on which the request was kept from being sent again
 	trace    classify.Trace
-	interims int  // 1xx seen: what was seen of a response was no answer
-	another  bool // the base has sent a request of its own after an answer
-	cut      int  // connections on which the request was kept from being sent again
-	over     bool // the base has returned: what hooks tell now comes too late
+	hooks    httptrace.ClientTrace
 }
 
 func (w *watcher) watch(ctx context.Context) context.Context {
@@ -130,7 +130,7 @@ func (w *watcher) facts() (t classify.Trace, sent int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.over = true
-	return w.trace, w.trace.GotConn - w.cut
+	return w.trace, w.trace.GotConn - int(w.cut)
 }
 
 // connection returns the connection that an answer came on, nil on HTTP/2.
