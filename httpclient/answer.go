@@ -13,18 +13,18 @@ import (
 // answered fills in what a response means: the table of package classify, then
 // what a destination says of its own statuses, then what a trusted key changes.
 // A header by which the server refuses a repeat stands above all of them.
-func (x *exchange) answered(r *retry.Result, resp *http.Response, received time.Time, t retry.Try) {
+func (x *exchange) answered(r *retry.Result, resp *http.Response, t retry.Try) {
 	code := resp.StatusCode
 	r.Status = code
 	r.Outcome = retry.Applied
 	if x.safety == retry.Keyed && says(resp.Header, "Idempotency-Status", "ignored") {
 		x.safety, r.KeyIgnored = retry.Unsafe, true
 	}
-	v, failed := classify.Status(code, resp.Header, received)
+	v, failed := status(code, resp.Header)
 	if code == http.StatusSwitchingProtocols && x.request.Header.Get("Upgrade") != "" {
 		failed = false
 	}
-	refused := failed && refusesRepeat(resp.Header, received)
+	refused := failed && refusesRepeat(resp.Header)
 	own, declared := t.Policy.Statuses[code]
 	if declared {
 		failed = true
@@ -33,8 +33,8 @@ func (x *exchange) answered(r *retry.Result, resp *http.Response, received time.
 			v.Class = own
 		}
 	}
-	replayed := says(resp.Header, "Idempotent-Replayed", "true")
-	r.Final = x.safety == retry.Keyed && (!failed || code == http.StatusSeeOther || replayed || speaksForAll(code, v))
+	r.Final = x.safety == retry.Keyed && (!failed || code == http.StatusSeeOther || speaksForAll(code, v) ||
+		says(resp.Header, "Idempotent-Replayed", "true"))
 	if !failed {
 		return
 	}
@@ -55,13 +55,19 @@ func (x *exchange) answered(r *retry.Result, resp *http.Response, received time.
 	case declared:
 		meaning = own
 	case refused:
-		meaning = withoutRefusal(code, resp.Header, received)
+		meaning = withoutRefusal(code, resp.Header)
 	}
 	r.Outcome = x.outcome(code, meaning, declared)
 	r.Well = code < 500 && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests
 	if code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable {
 		r.Pushback = v.RetryAfter
 	}
+}
+
+// status is what package classify makes of an answer that has just arrived. It
+// reads the clock itself where a hint is a date.
+func status(code int, h http.Header) (v classify.Verdict, failed bool) {
+	return classify.Status(code, h, time.Time{})
 }
 
 // onceOnly makes a status permanent that had been answered before.
@@ -97,21 +103,21 @@ func (x *exchange) outcome(code int, meaning classify.Class, declared bool) retr
 
 // withoutRefusal is the class of a status whose response forbids a repeat: a
 // server that does so has not said that it did nothing.
-func withoutRefusal(code int, h http.Header, received time.Time) classify.Class {
+func withoutRefusal(code int, h http.Header) classify.Class {
 	hint := http.Header{}
 	for _, name := range []string{"Retry-After", "Retry-After-Ms", "X-Ms-Retry-After-Ms", "Date", "Age"} {
 		if values := h.Values(name); values != nil {
 			hint[name] = values
 		}
 	}
-	v, _ := classify.Status(code, hint, received)
+	v, _ := status(code, hint)
 	return v.Class
 }
 
 // refusesRepeat reports whether a header of the response forbids a repeat,
 // whatever the status. A status that leaves the question open shows it.
-func refusesRepeat(h http.Header, received time.Time) bool {
-	v, _ := classify.Status(http.StatusInternalServerError, h, received)
+func refusesRepeat(h http.Header) bool {
+	v, _ := status(http.StatusInternalServerError, h)
 	return v.Class == classify.Permanent
 }
 

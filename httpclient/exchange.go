@@ -141,7 +141,6 @@ func (x *exchange) send(ctx context.Context, t retry.Try) (retry.Result, classif
 	unguard := x.body.guard(ctx)
 	resp, err := base.RoundTrip(out)
 	unguard()
-	received := time.Now()
 	trace, sent := w.facts()
 	r := retry.Result{
 		Connections: trace.GotConn,
@@ -171,7 +170,7 @@ func (x *exchange) send(ctx context.Context, t retry.Try) (retry.Result, classif
 		resp.Body = http.NoBody
 	}
 	x.response = resp
-	x.answered(&r, resp, received, t)
+	x.answered(&r, resp, t)
 	if x.avoid = nil; anotherConnection(resp.StatusCode) {
 		x.avoid = w.connection()
 	}
