@@ -41,7 +41,6 @@ type exchange struct {
 	// exchange: most calls need no more. A later send has its own, for hooks
 	// and the base may hold on to these.
 	passage retry.Passage
-	dest    retry.Destination
 	first   sending
 	handed  responseBody
 }

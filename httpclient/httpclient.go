@@ -22,6 +22,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/reintento/reintento/retry"
@@ -51,8 +52,8 @@ func ForLayer(l *retry.Layer) *http.Client {
 }
 
 // Transport is an [http.RoundTripper] whose requests run through a retry layer.
-// It may be shared by goroutines; its fields may not be changed once it is in
-// use.
+// It may be shared by goroutines; once it is in use it may not be copied, nor its
+// fields be changed.
 //
 // The Timeout of an [http.Client] around it bounds the call as a whole, with all
 // its attempts and waits, as a deadline of the request's context does: an attempt
@@ -82,6 +83,16 @@ type Transport struct {
 	// body can be repeated if what was read of it fits. Zero means 64 KiB, a
 	// negative value means that nothing is kept.
 	ReplayBuffer int
+
+	last atomic.Pointer[handle] // see to
+}
+
+// handle is the destination of the requests to one origin. A transport keeps the
+// last one: most have only one, or several requests in a row to the same.
+type handle struct {
+	layer        *retry.Layer
+	scheme, host string
+	dest         *retry.Destination
 }
 
 const defaultReplayBuffer = 64 << 10
@@ -114,8 +125,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			x.abandon()
 		}
 	}()
-	x.dest = *t.Layer.To(t.destination(req))
-	if _, err := x.passage.Exchange(x.ctx, &x.dest, x); err != nil {
+	if _, err := x.passage.Exchange(x.ctx, t.to(req), x); err != nil {
 		return nil, err
 	}
 	handedOver = true
@@ -251,15 +261,21 @@ func isRead(method string) bool {
 // often it is sent (RFC 9110 section 9.2.2).
 func isIdempotent(method string) bool { return method == "PUT" || method == "DELETE" }
 
-// destination names where the request goes: each scheme, host and port has a
-// state of its own; path and query do not.
-func (t *Transport) destination(req *http.Request) string {
+// to returns where the request goes: each scheme, host and port has a state of
+// its own; path and query do not.
+func (t *Transport) to(req *http.Request) *retry.Destination {
 	if t.Destination != nil {
 		if name := t.Destination(req); name != "" {
-			return name
+			return t.Layer.To(name)
 		}
 	}
-	return origin(req)
+	scheme, host := req.URL.Scheme, req.URL.Host
+	h := t.last.Load()
+	if h == nil || h.layer != t.Layer || h.scheme != scheme || h.host != host {
+		h = &handle{t.Layer, scheme, host, t.Layer.To(origin(req))}
+		t.last.Store(h)
+	}
+	return h.dest
 }
 
 // origin returns scheme, host and port of a request's URL, the port only if it
