@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -34,7 +33,7 @@ type exchange struct {
 	limit    limit
 	response *http.Response          // of the last attempt
 	cancel   context.CancelCauseFunc // ends the last attempt
-	avoid    net.Conn                // what the last response asks not to be repeated on
+	avoid    *watcher                // of the send that is not to be repeated on its connection
 	call     *retry.Call
 
 	// What the first send and the response handed over need is part of the
@@ -123,10 +122,10 @@ func (x *exchange) send(ctx context.Context, t retry.Try) (retry.Result, classif
 	base := x.transport.base()
 	known, ok := base.(*http.Transport)
 	w.cancel, w.avoid = x.cancel, x.avoid
-	w.foreign, w.http2 = !ok, ok && speaksPlainHTTP2(known, x.request)
+	w.foreign, w.plain = !ok, ok && speaksPlainHTTP2(known, x.request)
 	w.read = isRead(x.request.Method) && x.body == nil
 	if w.read && x.read {
-		w.spare = max(0, min(1, t.Spare))
+		w.spare = int32(max(0, min(1, t.Spare)))
 	}
 	out := x.outgoing(w.watch(ctx), s, t)
 	if err := ctx.Err(); err != nil {
@@ -171,7 +170,7 @@ func (x *exchange) send(ctx context.Context, t retry.Try) (retry.Result, classif
 	x.response = resp
 	x.answered(&r, resp, t)
 	if x.avoid = nil; anotherConnection(resp.StatusCode) {
-		x.avoid = w.connection()
+		x.avoid = w
 	}
 	return r, trace
 }

@@ -18,69 +18,73 @@ import (
 // sending once more what may have arrived. Hooks can fire after RoundTrip has
 // returned, so it is never used twice.
 type watcher struct {
-	cancel  context.CancelCauseFunc
-	read    bool // a read without body, which net/http sends again on its own
-	http2   bool // HTTP/2 is spoken without TLS, where a connection does not tell
-	foreign bool // the base is not net/http's
+	cancel context.CancelCauseFunc
+	avoid  *watcher // of the send whose answer asked for another connection than its own
 
-	avoided bool     // the connection obtained last was the one to avoid
-	another bool     // the base has sent a request of its own after an answer
-	over    bool     // the base has returned: what hooks tell now comes too late
-	spare   int      // how often a read may be sent again
-	avoid   net.Conn // the answer before this send asked for another than this one
-	conn    net.Conn // obtained last
+	spare   int32 // how often a read may be sent again
+	read    bool  // a read without body, which net/http sends again on its own
+	plain   bool  // HTTP/2 may be spoken without TLS, where a connection does not tell
+	foreign bool  // the base is not net/http's
 
-	mu       sync.Mutex // over what hooks change
-	interims int32      // 1xx seen: what was seen of a response was no answer
-	cut      int32      // connections on which the request was kept from being sent again
-	trace    classify.Trace
-	hooks    httptrace.ClientTrace
+	// What hooks tell, see classify.Trace.
+	getConn, reused, firstByte, http2 bool
+	gotConn, wroteHeaders             int32
+
+	avoided  bool     // the connection obtained last was the one to avoid
+	another  bool     // the base has sent a request of its own after an answer
+	over     bool     // the base has returned: what hooks tell now comes too late
+	interims int32    // 1xx seen: what was seen of a response was no answer
+	cut      int32    // connections on which the request was kept from being sent again
+	conn     net.Conn // obtained last
+
+	mu    sync.Mutex
+	hooks httptrace.ClientTrace
 }
 
 func (w *watcher) watch(ctx context.Context) context.Context {
-	w.hooks = httptrace.ClientTrace{GetConn: w.getConn, GotConn: w.gotConn, WroteHeaders: w.wroteHeaders}
+	w.hooks = httptrace.ClientTrace{GetConn: w.onGetConn, GotConn: w.onGotConn, WroteHeaders: w.onWroteHeaders}
 	if w.spare == 0 {
 		// Nothing may be sent again: only an answer tells the base's own next
 		// request from that.
-		w.hooks.GotFirstResponseByte, w.hooks.Got1xxResponse = w.firstByte, w.interim
+		w.hooks.GotFirstResponseByte, w.hooks.Got1xxResponse = w.onFirstByte, w.onInterim
 	}
 	return httptrace.WithClientTrace(ctx, &w.hooks)
 }
 
-func (w *watcher) getConn(string) {
+func (w *watcher) onGetConn(string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.trace.GetConn = true
+	w.getConn = true
 }
 
-// gotConn sees every connection, that of a hidden re-send too, and ends the
+// onGotConn sees every connection, that of a hidden re-send too, and ends the
 // attempt before one too many. A write on HTTP/1 comes here a second time only
 // if not a byte of it was written: that may go on. On HTTP/2 ending the context
 // keeps the request from being sent, and the connection belongs to others as
 // well. On HTTP/1 it does not: closing the connection, on which nothing has been
 // sent yet, does.
-func (w *watcher) gotConn(info httptrace.GotConnInfo) {
+func (w *watcher) onGotConn(info httptrace.GotConnInfo) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.over {
 		return
 	}
-	second := w.trace.GotConn > 0
-	old := w.trace.HTTP2
-	w.trace.GotConn++
-	w.trace.Reused = info.Reused
-	w.trace.HTTP2 = w.http2 || w.mayBeHTTP2(info.Conn)
+	second := w.gotConn > 0
+	old := w.http2
+	w.gotConn++
+	w.reused = info.Reused
+	w.http2 = w.plain || w.mayBeHTTP2(info.Conn)
 	w.conn = info.Conn
-	if w.avoided = !w.trace.HTTP2 && same(info.Conn, w.avoid); w.avoided {
+	if w.avoided = w.avoid != nil && !w.http2 && same(info.Conn, w.avoid.connection()); w.avoided {
 		// It is ours alone, and nothing of the request is on it yet: closing it
 		// keeps that so. What follows is the failure of a kept connection.
 		info.Conn.Close()
 		return
 	}
-	if !second || w.trace.WroteHeaders <= w.spare || !old && !w.read {
+	if !second || w.wroteHeaders <= w.spare || !old && !w.read {
 		return
 	}
-	if w.trace.FirstByte && w.interims == 0 && !w.another {
+	if w.firstByte && w.interims == 0 && !w.another {
 		// What was answered has ended. The next request is the base's own, such
 		// as one with a new token after a 401: one of these may follow.
 		w.another = true
@@ -88,32 +92,32 @@ func (w *watcher) gotConn(info httptrace.GotConnInfo) {
 	}
 	w.cut++
 	w.cancel(errSentAgain)
-	if !w.trace.HTTP2 {
+	if !w.http2 {
 		info.Conn.Close()
 	}
 }
 
-func (w *watcher) wroteHeaders() {
+func (w *watcher) onWroteHeaders() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.avoided { // else to a buffer that leads nowhere
-		w.trace.WroteHeaders++
+		w.wroteHeaders++
 	}
 }
 
-func (w *watcher) firstByte() {
+func (w *watcher) onFirstByte() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.trace.FirstByte = true
+	w.firstByte = true
 }
 
 // maxInterims is how many 1xx responses one request may have. Where a hook sees
 // them net/http leaves the bound to it.
 const maxInterims = 100
 
-// interim sees a 1xx: nothing is answered by it, and a request that fails after
+// onInterim sees a 1xx: nothing is answered by it, and a request that fails after
 // it can be sent again below.
-func (w *watcher) interim(int, textproto.MIMEHeader) error {
+func (w *watcher) onInterim(int, textproto.MIMEHeader) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.interims++; w.interims > maxInterims {
@@ -130,14 +134,18 @@ func (w *watcher) facts() (t classify.Trace, sent int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.over = true
-	return w.trace, w.trace.GotConn - int(w.cut)
+	t = classify.Trace{
+		GetConn: w.getConn, GotConn: int(w.gotConn), Reused: w.reused,
+		WroteHeaders: int(w.wroteHeaders), FirstByte: w.firstByte, HTTP2: w.http2,
+	}
+	return t, int(w.gotConn - w.cut)
 }
 
 // connection returns the connection that an answer came on, nil on HTTP/2.
 func (w *watcher) connection() net.Conn {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.trace.HTTP2 {
+	if w.http2 {
 		return nil
 	}
 	return w.conn
