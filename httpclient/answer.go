@@ -13,7 +13,7 @@ import (
 // answered fills in what a response means: the table of package classify, then
 // what a destination says of its own statuses, then what a trusted key changes.
 // A header by which the server refuses a repeat stands above all of them.
-func (x *exchange) answered(r *retry.Result, resp *http.Response, t retry.Try) {
+func (x *exchange) answered(r *retry.Result, resp *http.Response, t *retry.Try) {
 	code := resp.StatusCode
 	r.Status = code
 	r.Outcome = retry.Applied

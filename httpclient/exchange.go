@@ -74,45 +74,47 @@ const maxStale = 1000
 // Attempt makes one attempt. A failure proved not sent on a connection that had
 // been used before is none: the server had closed it, and the request goes out
 // on the next one, until a fresh one has been used.
-func (x *exchange) Attempt(ctx context.Context, t retry.Try) retry.Result {
+func (x *exchange) Attempt(ctx context.Context, t retry.Try) (r retry.Result) {
 	if x.call == nil {
 		x.call, _ = retry.CallOf(ctx)
 	}
 	x.safety = t.Safety
 	ctx, x.cancel = context.WithCancelCause(ctx)
-	x.limit.start(t, x.cancel)
-	var sum retry.Result
+	x.limit.start(&t, x.cancel)
+	var connections, resends, sends int
 	for {
-		r, trace := x.send(ctx, t)
-		sum.Connections += r.Connections
-		sum.Resends += r.Resends
-		sum.Sends += r.Sends
-		if sum.Resends < maxStale && stale(r, trace) && ctx.Err() == nil && x.body.reopen() == nil {
-			sum.Resends++
-			continue
+		reused := x.send(ctx, &t, &r)
+		connections += r.Connections
+		resends += r.Resends
+		sends += r.Sends
+		if r.Err == nil || !reused || !stale(&r) || resends >= maxStale || ctx.Err() != nil || x.body.reopen() != nil {
+			break
 		}
-		r.Connections, r.Resends, r.Sends = sum.Connections, sum.Resends, sum.Sends
-		if r.Err != nil {
-			x.limit.stop()
-			x.endAttempt()
-		}
-		if r.Failed {
-			r.Stop = x.body.repeatable()
-		}
-		return r
+		resends++
+		r = retry.Result{}
 	}
+	r.Connections, r.Resends, r.Sends = connections, resends, sends
+	if r.Err != nil {
+		x.limit.stop()
+		x.endAttempt()
+	}
+	if r.Failed {
+		r.Stop = x.body.repeatable()
+	}
+	return r
 }
 
-// stale reports whether an attempt failed only because a kept connection had
-// been closed by the server.
-func stale(r retry.Result, t classify.Trace) bool {
-	v := r.Verdict
-	return r.Err != nil && v.Class == classify.Retryable && v.Origin == classify.Remote &&
-		t.Reused && t.GotConn > 0 && !v.Throttled && (v.Reason == "closed" || v.Reason == "reset" || v.Reason == "goaway")
+// stale reports whether an attempt on a kept connection failed only because that
+// had been closed by the server.
+func stale(r *retry.Result) bool {
+	v := &r.Verdict
+	return v.Class == classify.Retryable && v.Origin == classify.Remote && r.Connections > 0 &&
+		!v.Throttled && (v.Reason == "closed" || v.Reason == "reset" || v.Reason == "goaway")
 }
 
-// send hands the request to the base once.
-func (x *exchange) send(ctx context.Context, t retry.Try) (retry.Result, classify.Trace) {
+// send hands the request to the base once, fills in what came of it, and reports
+// whether its last connection had carried a request before.
+func (x *exchange) send(ctx context.Context, t *retry.Try, r *retry.Result) (reused bool) {
 	s := &x.first
 	if x.sent {
 		s = new(sending)
@@ -131,20 +133,16 @@ func (x *exchange) send(ctx context.Context, t retry.Try) (retry.Result, classif
 	if err := ctx.Err(); err != nil {
 		// The time was over before anything could be sent.
 		x.body.release()
-		trace := classify.Trace{GetConn: true}
-		var r retry.Result
-		x.failed(&r, x.meant(ctx, err), trace)
-		return r, trace
+		x.failed(r, x.meant(ctx, err), classify.Trace{GetConn: true})
+		return false
 	}
 	unguard := x.body.guard(ctx)
 	resp, err := base.RoundTrip(out)
 	unguard()
 	trace, sent := w.facts()
-	r := retry.Result{
-		Connections: trace.GotConn,
-		Resends:     max(0, sent-1),
-		Sends:       max(0, min(sent, trace.WroteHeaders)-1),
-	}
+	r.Connections = trace.GotConn
+	r.Resends = max(0, sent-1)
+	r.Sends = max(0, min(sent, trace.WroteHeaders)-1)
 	switch {
 	case err != nil && resp != nil:
 		discard(resp)
@@ -158,8 +156,8 @@ func (x *exchange) send(ctx context.Context, t retry.Try) (retry.Result, classif
 	}
 	if err != nil {
 		x.body.release()
-		x.failed(&r, x.meant(ctx, err), trace)
-		return r, trace
+		x.failed(r, x.meant(ctx, err), trace)
+		return trace.Reused
 	}
 	if resp.Request == nil {
 		resp.Request = out
@@ -168,11 +166,11 @@ func (x *exchange) send(ctx context.Context, t retry.Try) (retry.Result, classif
 		resp.Body = http.NoBody
 	}
 	x.response = resp
-	x.answered(&r, resp, t)
+	x.answered(r, resp, t)
 	if x.avoid = nil; anotherConnection(resp.StatusCode) {
 		x.avoid = w
 	}
-	return r, trace
+	return trace.Reused
 }
 
 // anotherConnection reports whether what was answered so is repeated on another
@@ -232,7 +230,7 @@ func (x *exchange) failed(r *retry.Result, err error, trace classify.Trace) {
 // outgoing makes the request of one attempt: the caller's with a fresh body and
 // the headers of this layer. Nothing that the caller holds is shared but what
 // nobody writes to.
-func (x *exchange) outgoing(ctx context.Context, s *sending, t retry.Try) *http.Request {
+func (x *exchange) outgoing(ctx context.Context, s *sending, t *retry.Try) *http.Request {
 	out := &s.out
 	*out = *x.request.WithContext(ctx)
 	out.Header = x.request.Header.Clone()
@@ -253,7 +251,7 @@ func (x *exchange) outgoing(ctx context.Context, s *sending, t retry.Try) *http.
 }
 
 // setKey puts the key into the header. The caller's own stays as it is.
-func (x *exchange) setKey(s *sending, t retry.Try) {
+func (x *exchange) setKey(s *sending, t *retry.Try) {
 	h, policy := s.out.Header, &t.Policy.Key
 	switch {
 	case x.dropKey:
@@ -297,7 +295,7 @@ func discard(resp *http.Response) {
 
 // announce tells a service of one's own which attempt this is and how much time
 // is left, so that its layers do not repeat as well and its work ends with ours.
-func announce(ctx context.Context, h http.Header, t retry.Try) {
+func announce(ctx context.Context, h http.Header, t *retry.Try) {
 	if n, limit, ok := retry.Mark(ctx); ok {
 		h.Set(AttemptHeader, formatMark(n, limit))
 	}

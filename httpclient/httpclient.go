@@ -187,8 +187,10 @@ func (x *exchange) Describe(policy *retry.Policy) retry.Request {
 		r.Read = r.Read && s != retry.Unsafe
 	}
 	//lint:ignore SA1019 http.Client with Timeout sets it, too
-	if d, ok := x.ctx.Deadline(); ok && req.Cancel != nil {
-		r.Until = d.Add(-min(clientTimeoutMargin, time.Until(d)/2))
+	if req.Cancel != nil {
+		if d, ok := x.ctx.Deadline(); ok {
+			r.Until = d.Add(-min(clientTimeoutMargin, time.Until(d)/2))
+		}
 	}
 	names, values := spellings(req.Header, policy.Key.Header)
 	x.read = r.Read

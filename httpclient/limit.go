@@ -21,7 +21,7 @@ type limit struct {
 	fired   bool
 }
 
-func (l *limit) start(t retry.Try, cancel context.CancelCauseFunc) {
+func (l *limit) start(t *retry.Try, cancel context.CancelCauseFunc) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.timeout, l.until, l.cancel, l.fired = t.Timeout, t.Until, cancel, false

@@ -42,7 +42,7 @@ type watcher struct {
 }
 
 func (w *watcher) watch(ctx context.Context) context.Context {
-	w.hooks = httptrace.ClientTrace{GetConn: w.onGetConn, GotConn: w.onGotConn, WroteHeaders: w.onWroteHeaders}
+	w.hooks.GetConn, w.hooks.GotConn, w.hooks.WroteHeaders = w.onGetConn, w.onGotConn, w.onWroteHeaders
 	if w.spare == 0 {
 		// Nothing may be sent again: only an answer tells the base's own next
 		// request from that.
