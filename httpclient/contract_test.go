@@ -790,6 +790,33 @@ func TestH11NoBody(t *testing.T) {
 	})
 }
 
+// What a request says of a body that it does not have is sent as with http.NoBody.
+func TestSaysMoreThanItHas(t *testing.T) {
+	t.Parallel()
+	overProtocols(t, func(t *testing.T, protocol string) {
+		s := newSite(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+			n, err := io.Copy(io.Discard, r.Body)
+			fmt.Fprintf(w, "%d bytes, %v", n, err)
+		})
+		c := &http.Client{Transport: overBase(t, steady(), s.base)}
+		for name, change := range map[string]func(*http.Request){
+			"length":   func(r *http.Request) { r.ContentLength = 5 },
+			"encoding": func(r *http.Request) { r.TransferEncoding = []string{"chunked"} },
+			"expect":   func(r *http.Request) { r.Header.Set("Expect", "100-continue") },
+			"nothing":  func(*http.Request) {},
+		} {
+			for _, method := range []string{"GET", "PUT"} {
+				req, err := http.NewRequestWithContext(t.Context(), method, s.URL, nil)
+				require.NoError(t, err)
+				change(req)
+				resp, err := c.Do(req)
+				require.NoError(t, err, "%s, %s", method, name)
+				assert.Equal(t, "0 bytes, <nil>", readAll(t, resp), "%s, %s", method, name)
+			}
+		}
+	})
+}
+
 // B45: a cancel that runs as soon as RoundTrip returns kills the connection
 // before the caller reads the body; short bodies already in the buffer hide it.
 //
