@@ -29,11 +29,11 @@ func TestAllocations(t *testing.T) {
 		most float64
 		req  func() *http.Request
 	}{
-		{"GET", 13, func() *http.Request {
+		{"GET", 12, func() *http.Request {
 			req, _ := http.NewRequestWithContext(ctx, "GET", "http://peer/", nil)
 			return req
 		}},
-		{"keyed POST of 1 KiB", 20, func() *http.Request {
+		{"keyed POST of 1 KiB", 18, func() *http.Request {
 			req, _ := http.NewRequestWithContext(ctx, "POST", "http://peer/", bytes.NewReader(payload))
 			return req
 		}},
