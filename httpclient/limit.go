@@ -25,26 +25,14 @@ func (l *limit) start(t *retry.Try, cancel context.CancelCauseFunc) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.timeout, l.until, l.cancel, l.fired = t.Timeout, t.Until, cancel, false
-	d, ok := l.next()
-	if l.running = ok; !ok {
+	if l.running = l.timeout > 0; !l.running {
 		return
 	}
 	if l.timer == nil {
-		l.timer = time.AfterFunc(d, l.fire)
+		l.timer = time.AfterFunc(l.timeout, l.fire)
 	} else {
-		l.timer.Reset(d)
+		l.timer.Reset(l.timeout)
 	}
-}
-
-// next returns how long the attempt may last without progress. l.mu is held.
-func (l *limit) next() (d time.Duration, ok bool) {
-	d, ok = l.timeout, l.timeout > 0
-	if !l.until.IsZero() {
-		if left := time.Until(l.until); !ok || left < d {
-			d, ok = left, true
-		}
-	}
-	return d, ok
 }
 
 func (l *limit) fire() {
@@ -61,10 +49,14 @@ func (l *limit) fire() {
 func (l *limit) progress() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.running {
-		d, _ := l.next()
-		l.timer.Reset(d)
+	if !l.running {
+		return
 	}
+	d := l.timeout
+	if !l.until.IsZero() {
+		d = min(d, time.Until(l.until))
+	}
+	l.timer.Reset(d)
 }
 
 // stop ends the limit and reports whether the attempt was within it.
