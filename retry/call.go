@@ -148,12 +148,17 @@ func (c *Call) start(now instant) {
 	}
 }
 
-// age returns how long ago the call began.
+// age returns how long ago the call began, 0 if it has not.
 func (c *Call) age() time.Duration {
 	if c.began == 0 {
 		return 0
 	}
-	age := c.began.since()
+	return c.ageAt(present())
+}
+
+// ageAt returns how old the call was at a moment after its beginning.
+func (c *Call) ageAt(i instant) time.Duration {
+	age := time.Duration(i - c.began)
 	if c.trouble != nil {
 		age += c.trouble.paused
 	}

@@ -56,7 +56,8 @@ func (k EventKind) String() string {
 // Operation, Intention, Safety, Request and MaxAttempts, and
 //
 //	EventAttempt          Attempt, Start, Duration, Failed, InBody, Verdict,
-//	                      Status, Err, Connections, Resends
+//	                      Status, Err, Connections, Resends; and Elapsed, if
+//	                      InBody is not set
 //	EventRetry            of the attempt that failed Attempt, Start, Duration,
 //	                      Failed, Verdict, Status, Err; and Wait
 //	EventStop             Attempt, Start, Duration, Failed, Stop, Outcome, Wait;
@@ -76,6 +77,7 @@ type Event struct {
 	MaxAttempts int              // of the call: 1 where a layer above repeats
 	Start       time.Time        // of the attempt, or of the call for EventStop
 	Duration    time.Duration    // since Start
+	Elapsed     time.Duration    // since the call began, at the end of an attempt; for EventStop, Duration tells that
 	Failed      bool             // of the attempt; of the call for EventStop
 	InBody      bool             // what failed is the body of a response that had been handed over: no further attempt
 	Verdict     classify.Verdict // of the attempt; its RetryAfter is the server's hint

@@ -63,13 +63,13 @@ func TestEventsTellWhatHappensInOrder(t *testing.T) {
 		}
 		want := []retry.Event{
 			event(retry.EventAttempt, func(e *retry.Event) {
-				e.Attempt, e.Start, e.Duration, e.Verdict, e.Err = 1, start, 10*ms, dial, errRefused
+				e.Attempt, e.Start, e.Duration, e.Elapsed, e.Verdict, e.Err = 1, start, 10*ms, 10*ms, dial, errRefused
 			}),
 			event(retry.EventRetry, func(e *retry.Event) {
 				e.Attempt, e.Start, e.Duration, e.Verdict, e.Err, e.Wait = 1, start, 10*ms, dial, errRefused, 100*ms
 			}),
 			event(retry.EventAttempt, func(e *retry.Event) {
-				e.Attempt, e.Start, e.Duration, e.Verdict, e.Err = 2, start.Add(110*ms), 10*ms, lost.Verdict(), lost
+				e.Attempt, e.Start, e.Duration, e.Elapsed, e.Verdict, e.Err = 2, start.Add(110*ms), 10*ms, 120*ms, lost.Verdict(), lost
 			}),
 			event(retry.EventPushback, func(e *retry.Event) {
 				e.Attempt, e.Verdict, e.Wait, e.Failed = 2, lost.Verdict(), 2*time.Second, false
@@ -78,7 +78,7 @@ func TestEventsTellWhatHappensInOrder(t *testing.T) {
 				e.Attempt, e.Start, e.Duration, e.Verdict, e.Err, e.Wait = 2, start.Add(110*ms), 10*ms, lost.Verdict(), lost, 2*time.Second
 			}),
 			event(retry.EventAttempt, func(e *retry.Event) {
-				e.Attempt, e.Start, e.Duration, e.Verdict, e.Err = 3, start.Add(2120*ms), 10*ms, dial, errRefused
+				e.Attempt, e.Start, e.Duration, e.Elapsed, e.Verdict, e.Err = 3, start.Add(2120*ms), 10*ms, 2130*ms, dial, errRefused
 			}),
 			event(retry.EventStop, func(e *retry.Event) {
 				e.Attempt, e.Start, e.Duration, e.Verdict, e.Err, e.Stop, e.Outcome = 3, start, 2130*ms, dial, errRefused, retry.ErrAttempts, retry.Unknown
@@ -95,6 +95,24 @@ func TestEventsTellWhatHappensInOrder(t *testing.T) {
 		assert.Equal(t, []retry.Event{{
 			Kind: retry.EventAttempt, Destination: "payments", Intention: retry.Intention{FirstSent: time.Now()}, Attempt: 1, MaxAttempts: 3, Start: time.Now(),
 		}}, events, "events of a success at once")
+	})
+}
+
+// What a call waits for before its first attempt is a part of the call.
+func TestElapsedCountsThePauseBeforeTheFirstAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var last retry.Event
+		d := to(t, retry.Policy{MaxAttempts: 1}, func(_ context.Context, e retry.Event) { last = e })
+		require.Error(t, d.Do(t.Context(), retry.Unsafe, failing(rationed{7 * time.Second}).op), "Do that is told to wait")
+		start := time.Now()
+		require.NoError(t, d.Do(t.Context(), retry.Unsafe, func(context.Context) error {
+			time.Sleep(time.Second)
+			return nil
+		}), "Do that waits for the end of the pause")
+		assert.Equal(t, retry.EventAttempt, last.Kind, "last event")
+		assert.Equal(t, time.Second, last.Duration, "Duration of the attempt")
+		assert.GreaterOrEqual(t, last.Elapsed, 8*time.Second, "Elapsed")
+		assert.Equal(t, time.Since(start), last.Elapsed, "Elapsed")
 	})
 }
 

@@ -100,7 +100,7 @@ func (c *Call) note(r *Result, start time.Time, took time.Duration) {
 		return
 	}
 	c.tell(Event{
-		Kind: EventAttempt, Attempt: number, Start: start, Duration: took, Failed: r.Failed,
+		Kind: EventAttempt, Attempt: number, Start: start, Duration: took, Elapsed: c.ageAt(c.started()) + took, Failed: r.Failed,
 		Verdict: r.Verdict, Status: r.Status, Err: r.Err, Connections: r.Connections, Resends: r.Resends,
 	})
 	if pause > 0 && !c.policy.PrivatePushback {

@@ -52,8 +52,8 @@ func TestPrometheusScrapesWhatTheSDKTells(t *testing.T) {
 	const about = `reintento_destination="http://127.0.0.1:PORT",reintento_operation="GET",`
 	const server = `server_address="127.0.0.1",server_port="PORT"}`
 	for _, want := range []string{
-		`# TYPE reintento_calls_total counter`,
-		`reintento_calls_total{` + about + `reintento_outcome="applied",` + server + ` 8`,
+		`# TYPE reintento_call_duration_seconds histogram`,
+		`reintento_call_duration_seconds_count{` + about + `reintento_outcome="applied",` + server + ` 8`,
 		`# TYPE reintento_attempt_duration_seconds histogram`,
 		`reintento_attempt_duration_seconds_count{` + about + server + ` 8`,
 		`reintento_attempt_duration_seconds_count{error_type="503",` + about + server + ` 2`,

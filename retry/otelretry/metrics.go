@@ -13,8 +13,8 @@ import (
 
 // instruments are the metrics.
 type instruments struct {
-	attempts, waits, pushbacks                                      metric.Float64Histogram
-	calls, retries, resends, bodyFailures, breakerChanges, suppress metric.Int64Counter
+	calls, attempts, waits, pushbacks                        metric.Float64Histogram
+	retries, resends, bodyFailures, breakerChanges, suppress metric.Int64Counter
 }
 
 // seconds are the buckets that the conventions give for the duration of
@@ -38,7 +38,7 @@ func newInstruments(m metric.Meter) (i instruments, err error) {
 	}
 	i = instruments{
 		attempts:       histogram("reintento.attempt.duration", "Duration of attempts.", seconds),
-		calls:          counter("reintento.calls", "{call}", "Calls that have ended."),
+		calls:          histogram("reintento.call.duration", "Duration of calls, with all their attempts and waits.", longSeconds),
 		retries:        counter("reintento.retries", "{retry}", "Further attempts that were decided."),
 		waits:          histogram("reintento.retry.wait", "Waits before further attempts.", longSeconds),
 		resends:        counter("reintento.resends", "{request}", "Requests that were sent again inside an attempt."),
@@ -65,7 +65,7 @@ func (i *instruments) record(ctx context.Context, e retry.Event, about []attribu
 			i.attempts.Record(ctx, e.Duration.Seconds(), with(errorType(e)))
 		default:
 			i.attempts.Record(ctx, e.Duration.Seconds(), with())
-			i.calls.Add(ctx, 1, with(outcome(retry.Applied)))
+			i.calls.Record(ctx, e.Elapsed.Seconds(), with(outcome(retry.Applied)))
 		}
 		if e.Resends > 0 {
 			i.resends.Add(ctx, int64(e.Resends), with())
@@ -74,7 +74,7 @@ func (i *instruments) record(ctx context.Context, e retry.Event, about []attribu
 		i.retries.Add(ctx, 1, with(errorType(e)))
 		i.waits.Record(ctx, e.Wait.Seconds(), with())
 	case retry.EventStop:
-		i.calls.Add(ctx, 1, with(outcome(e.Outcome), stop(e.Stop)))
+		i.calls.Record(ctx, e.Duration.Seconds(), with(outcome(e.Outcome), stop(e.Stop)))
 	case retry.EventPushback:
 		i.pushbacks.Record(ctx, e.Wait.Seconds(), with())
 	case retry.EventBreakerChange:

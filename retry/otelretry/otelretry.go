@@ -33,7 +33,7 @@
 // # Metrics
 //
 //	reintento.attempt.duration   histogram, s          attempts; error.type if failed
-//	reintento.calls              counter, {call}       reintento.outcome; reintento.stop if given up
+//	reintento.call.duration      histogram, s          calls with their waits; reintento.outcome; reintento.stop if given up
 //	reintento.retries            counter, {retry}      error.type of the attempt before
 //	reintento.retry.wait         histogram, s          waits before retries
 //	reintento.resends            counter, {request}    sent again inside attempts

@@ -159,17 +159,18 @@ func TestEachAttemptHasItsSpanAndTheCallItsNumbers(t *testing.T) {
 
 		const about = "reintento.destination=ledger,reintento.operation=post"
 		require.Equal(t, map[string]float64{
-			"reintento.attempt.duration[s]{error.type=retryable," + about + "}":        1,
-			"reintento.attempt.duration[s]{error.type=unknown," + about + "}":          1,
-			"reintento.attempt.duration[s]{" + about + "}":                             1,
-			"sum of reintento.attempt.duration[s]{error.type=retryable," + about + "}": 0.02,
-			"sum of reintento.attempt.duration[s]{error.type=unknown," + about + "}":   0.02,
-			"sum of reintento.attempt.duration[s]{" + about + "}":                      0.02,
-			"reintento.retries[{retry}]{error.type=retryable," + about + "}":           1,
-			"reintento.retries[{retry}]{error.type=unknown," + about + "}":             1,
-			"reintento.retry.wait[s]{" + about + "}":                                   2,
-			"sum of reintento.retry.wait[s]{" + about + "}":                            0.75,
-			"reintento.calls[{call}]{" + about + ",reintento.outcome=applied}":         1,
+			"reintento.attempt.duration[s]{error.type=retryable," + about + "}":          1,
+			"reintento.attempt.duration[s]{error.type=unknown," + about + "}":            1,
+			"reintento.attempt.duration[s]{" + about + "}":                               1,
+			"sum of reintento.attempt.duration[s]{error.type=retryable," + about + "}":   0.02,
+			"sum of reintento.attempt.duration[s]{error.type=unknown," + about + "}":     0.02,
+			"sum of reintento.attempt.duration[s]{" + about + "}":                        0.02,
+			"reintento.retries[{retry}]{error.type=retryable," + about + "}":             1,
+			"reintento.retries[{retry}]{error.type=unknown," + about + "}":               1,
+			"reintento.retry.wait[s]{" + about + "}":                                     2,
+			"sum of reintento.retry.wait[s]{" + about + "}":                              0.75,
+			"reintento.call.duration[s]{" + about + ",reintento.outcome=applied}":        1,
+			"sum of reintento.call.duration[s]{" + about + ",reintento.outcome=applied}": 0.81,
 		}, o.metrics(), "metrics")
 	})
 }
@@ -216,10 +217,10 @@ func TestGiveUpsAreCountedByReason(t *testing.T) {
 			require.Error(t, d.Do(under, tt.safety, tt.op, retry.Named("post")), "Do that stops because of %s", tt.stop)
 			end()
 
-			point := fmt.Sprintf("reintento.calls[{call}]{reintento.destination=ledger,reintento.operation=post,reintento.outcome=%s,reintento.stop=%s}", tt.outcome, tt.stop)
+			point := fmt.Sprintf("reintento.call.duration[s]{reintento.destination=ledger,reintento.operation=post,reintento.outcome=%s,reintento.stop=%s}", tt.outcome, tt.stop)
 			points := o.metrics()
 			require.Equal(t, 1.0, points[point], "%s in %v", point, points)
-			require.NotContains(t, points, "reintento.calls[{call}]{reintento.destination=ledger,reintento.operation=post,reintento.outcome=applied}")
+			require.NotContains(t, points, "reintento.call.duration[s]{reintento.destination=ledger,reintento.operation=post,reintento.outcome=applied}")
 
 			spans := o.spans.Ended()
 			events := spans[len(spans)-1].Events()
@@ -244,7 +245,7 @@ func TestWordsOutsideTheListsAreOther(t *testing.T) {
 	require.Equal(t, "_OTHER", attributes(o.spans.Ended()[0].Attributes())["error.type"], "error.type of a reason that is not listed")
 	points := o.metrics()
 	require.Equal(t, 1.0, points["reintento.attempt.duration[s]{error.type=_OTHER,reintento.destination=ledger}"], "attempts in %v", points)
-	require.Equal(t, 1.0, points["reintento.calls[{call}]{reintento.destination=ledger,reintento.outcome=unknown,reintento.stop=_OTHER}"], "calls in %v", points)
+	require.Equal(t, 1.0, points["reintento.call.duration[s]{reintento.destination=ledger,reintento.outcome=unknown,reintento.stop=_OTHER}"], "calls in %v", points)
 }
 
 func TestNamesAreBounded(t *testing.T) {
@@ -388,7 +389,7 @@ func TestBodyThatBreaksIsNoFurtherAttempt(t *testing.T) {
 	points := o.metrics()
 	require.Equal(t, 1.0, points["reintento.body.failures[{response}]{"+about+where], "bodies in %v", points)
 	require.Equal(t, 1.0, points["reintento.attempt.duration[s]{"+about+where], "attempts in %v", points)
-	require.Equal(t, 1.0, points["reintento.calls[{call}]{"+about+"reintento.outcome=applied,"+where], "calls in %v", points)
+	require.Equal(t, 1.0, points["reintento.call.duration[s]{"+about+"reintento.outcome=applied,"+where], "calls in %v", points)
 }
 
 func TestPushbackBreakerAndHiddenResends(t *testing.T) {
@@ -466,7 +467,7 @@ func TestObserverMayBeShared(t *testing.T) {
 	wg.Wait()
 	calls := 0.0
 	for point, n := range o.metrics() {
-		if strings.HasPrefix(point, "reintento.calls") {
+		if strings.HasPrefix(point, "reintento.call.duration") {
 			calls += n
 		}
 	}
