@@ -122,9 +122,9 @@ func callOf(resp *http.Response) *retry.Call {
 	}
 	switch b := resp.Body.(type) {
 	case *responseBody:
-		return b.exchange.call
+		return b.passage.Call()
 	case *upgradedBody:
-		return b.exchange.call
+		return b.passage.Call()
 	}
 	if resp.Request == nil {
 		return nil

@@ -5,8 +5,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/reintento/reintento/classify"
@@ -17,9 +19,8 @@ import (
 // exchange is one request on its way: what package retry repeats.
 type exchange struct {
 	transport *Transport
-	request   *http.Request           // the caller's; never changed
-	ctx       context.Context         // the caller's
-	unwatch   context.CancelCauseFunc // ends the watch over Request.Cancel
+	request   *http.Request   // the caller's; never changed
+	ctx       context.Context // the caller's, or a watched one
 
 	read        bool         // it changes nothing
 	callersKey  bool         // the caller's own stays as it is
@@ -28,20 +29,18 @@ type exchange struct {
 	tooEarly    bool         // it was answered 425, likewise
 	sent        bool         // the first send has begun
 	safety      retry.Safety // of the last attempt
+	ended       atomic.Bool  // the response's body has ended
 
 	body     *requestBody
 	limit    limit
-	response *http.Response          // of the last attempt
-	cancel   context.CancelCauseFunc // ends the last attempt
-	avoid    *watcher                // of the send that is not to be repeated on its connection
-	call     *retry.Call
+	response *http.Response // of the last attempt
+	content  io.ReadCloser  // its body, once it is handed over
+	avoid    *watcher       // of the send that is not to be repeated on its connection
 
-	// What the first send and the response handed over need is part of the
-	// exchange: most calls need no more. A later send has its own, for hooks
-	// and the base may hold on to these.
+	// What the first send needs is part of the exchange: most calls need no more.
+	// A later one has its own, for hooks and the base may hold on to these.
 	passage retry.Passage
 	first   sending
-	handed  responseBody
 }
 
 // sending is what one send to the base is made of.
@@ -75,12 +74,9 @@ const maxStale = 1000
 // been used before is none: the server had closed it, and the request goes out
 // on the next one, until a fresh one has been used.
 func (x *exchange) Attempt(ctx context.Context, t retry.Try) (r retry.Result) {
-	if x.call == nil {
-		x.call, _ = retry.CallOf(ctx)
-	}
 	x.safety = t.Safety
-	ctx, x.cancel = context.WithCancelCause(ctx)
-	x.limit.start(&t, x.cancel)
+	ctx, cancel := context.WithCancelCause(ctx)
+	x.limit.start(&t, cancel)
 	var connections, resends, sends int
 	for {
 		reused := x.send(ctx, &t, &r)
@@ -123,7 +119,7 @@ func (x *exchange) send(ctx context.Context, t *retry.Try, r *retry.Result) (reu
 	w := &s.watcher
 	base := x.transport.base()
 	known, ok := base.(*http.Transport)
-	w.cancel, w.avoid = x.cancel, x.avoid
+	w.cancel, w.avoid = x.limit.cancel, x.avoid
 	w.foreign, w.plain = !ok, ok && speaksPlainHTTP2(known, x.request)
 	w.read = isRead(x.request.Method) && x.body == nil
 	if w.read && x.read {
@@ -202,7 +198,7 @@ func (x *exchange) failed(r *retry.Result, err error, trace classify.Trace) {
 		err = fmt.Errorf("%w: %w", errBodyLength, err)
 	}
 	r.Failed, r.Err = true, err
-	v, known := x.call.Classify(err)
+	v, known := x.passage.Call().Classify(err)
 	sent := true // as far as is known
 	switch {
 	case known:
@@ -323,9 +319,9 @@ func announce(ctx context.Context, h http.Header, t *retry.Try) {
 
 // endAttempt ends the context of the last attempt.
 func (x *exchange) endAttempt() {
-	if x.cancel != nil {
-		x.cancel(context.Canceled)
-		x.cancel = nil
+	if x.limit.cancel != nil {
+		x.limit.cancel(context.Canceled)
+		x.limit.cancel = nil
 	}
 }
 
@@ -340,7 +336,7 @@ func (x *exchange) Again() (last, err error) {
 	}
 	resp := x.response
 	x.response = nil
-	last = drain(resp, x.call, x.patience(), x.cancel)
+	last = drain(resp, x.passage.Call(), x.patience(), x.limit.cancel)
 	x.endAttempt()
 	x.body.release()
 	return last, nil
@@ -355,7 +351,5 @@ func (x *exchange) abandon() {
 	}
 	x.endAttempt()
 	x.body.finish()
-	if x.unwatch != nil {
-		x.unwatch(nil)
-	}
+	x.unwatch()
 }

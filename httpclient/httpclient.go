@@ -296,7 +296,7 @@ func origin(req *http.Request) string {
 // watch ends the call's context when the caller closes its channel.
 func (x *exchange) watch(closed <-chan struct{}) {
 	ctx, cancel := context.WithCancelCause(x.ctx)
-	x.ctx, x.unwatch = ctx, cancel
+	x.ctx = watched{ctx, cancel}
 	go func() {
 		select {
 		case <-closed:
@@ -304,6 +304,19 @@ func (x *exchange) watch(closed <-chan struct{}) {
 		case <-ctx.Done():
 		}
 	}()
+}
+
+// watched is a context that a watch ends.
+type watched struct {
+	context.Context
+	cancel context.CancelCauseFunc
+}
+
+// unwatch ends the watch, if there is one.
+func (x *exchange) unwatch() {
+	if w, ok := x.ctx.(watched); ok {
+		w.cancel(nil)
+	}
 }
 
 var errRequestCanceled = errors.New("httpclient: Request.Cancel was closed")

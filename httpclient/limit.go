@@ -16,7 +16,7 @@ type limit struct {
 	timer   *time.Timer
 	timeout time.Duration
 	until   time.Time
-	cancel  context.CancelCauseFunc
+	cancel  context.CancelCauseFunc // ends the attempt; nil when that has ended
 	running bool
 	fired   bool
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/reintento/reintento/classify"
@@ -72,8 +71,8 @@ func (x *exchange) handOver() *http.Response {
 	resp := x.response
 	x.response = nil
 	x.body.last()
-	b := &x.handed
-	b.ReadCloser, b.exchange = resp.Body, x
+	x.content = resp.Body
+	b := (*responseBody)(x)
 	switch w := resp.Body.(type) {
 	case io.Writer: // 101: the connection itself
 		resp.Body = &upgradedBody{responseBody: b, Writer: w}
@@ -96,21 +95,18 @@ func (bodyIdle) Error() string   { return "httpclient: the response's body was i
 func (bodyIdle) Timeout() bool   { return true }
 func (bodyIdle) Is(t error) bool { return t == context.DeadlineExceeded }
 
-// responseBody ends what belongs to the attempt when the body reaches its end,
-// fails or is closed.
-type responseBody struct {
-	io.ReadCloser
-	exchange *exchange
-	ended    atomic.Bool
-}
+// responseBody is an exchange as the body of the response that it hands over. It
+// ends what belongs to the attempt when the body reaches its end, fails or is
+// closed.
+type responseBody exchange
 
 func (b *responseBody) Read(p []byte) (int, error) {
-	x := b.exchange
-	if d := x.transport.BodyIdleTimeout; d > 0 && x.cancel != nil {
-		timer := time.AfterFunc(d, func() { x.cancel(errBodyIdle) })
+	x := (*exchange)(b)
+	if d := x.transport.BodyIdleTimeout; d > 0 && x.limit.cancel != nil {
+		timer := time.AfterFunc(d, func() { x.limit.cancel(errBodyIdle) })
 		defer timer.Stop()
 	}
-	n, err := b.ReadCloser.Read(p)
+	n, err := x.content.Read(p)
 	if err != nil {
 		if err != io.EOF {
 			err = b.broken(err)
@@ -122,7 +118,7 @@ func (b *responseBody) Read(p []byte) (int, error) {
 
 // broken says what an error of the body means, and tells the loop.
 func (b *responseBody) broken(err error) error {
-	x := b.exchange
+	x := (*exchange)(b)
 	ctx := x.request.Context()
 	if _, inside := retry.CallOf(ctx); inside && ctx.Err() != nil && retry.AttemptOf(ctx) == 0 {
 		return fmt.Errorf("httpclient: the body was read after its attempt had ended: read it inside the operation given to retry.Do: %w", err)
@@ -136,7 +132,7 @@ func (b *responseBody) broken(err error) error {
 	v := classify.Verdict{Class: classify.Ambiguous, Origin: classify.Remote, Reason: "body", Repeatable: x.safety != retry.Unsafe}
 	if b.ended.CompareAndSwap(false, true) {
 		defer b.release()
-		x.call.BodyFailed(err, v)
+		x.passage.Call().BodyFailed(err, v)
 	}
 	if retry.AttemptOf(ctx) == 0 {
 		return err
@@ -155,7 +151,7 @@ func (e *bodyError) Unwrap() error             { return e.error }
 func (e *bodyError) Verdict() classify.Verdict { return e.verdict }
 
 func (b *responseBody) Close() error {
-	err := b.ReadCloser.Close()
+	err := b.content.Close()
 	b.end()
 	return err
 }
@@ -167,12 +163,10 @@ func (b *responseBody) end() {
 }
 
 func (b *responseBody) release() {
-	x := b.exchange
-	x.cancel(context.Canceled)
+	x := (*exchange)(b)
+	x.limit.cancel(context.Canceled)
 	x.body.finish()
-	if x.unwatch != nil {
-		x.unwatch(nil)
-	}
+	x.unwatch()
 }
 
 // upgradedBody is the body of a 101: the connection, to write to as well.

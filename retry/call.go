@@ -114,7 +114,7 @@ func (c *Call) place(opts []CallOption) error {
 		c.ring.Store(nil)
 		c.holds, c.overlaps = false, false
 		if c.isRequest {
-			c.request.around, c.request.above = around{}, nil
+			c.request.ring, c.request.call, c.request.above = nil, nil, nil
 		}
 		return c.place(opts)
 	}

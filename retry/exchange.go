@@ -40,9 +40,9 @@ type Try struct {
 
 // Result is what one attempt came to.
 type Result struct {
-	Failed  bool             // false: the call ends with this result
 	Err     error            // nil for a success, and where a response is held
 	Verdict classify.Verdict // of a failure; else the zero value
+	Failed  bool             // false: the call ends with this result
 	Outcome Outcome          // of this attempt alone
 
 	// Final says that the answer speaks for the whole intention, earlier
@@ -55,6 +55,11 @@ type Result struct {
 	// costs the budget nothing.
 	Well bool
 
+	KeyIgnored bool // the callee said that it does not honour the key: it is trusted no more
+
+	givenUp   bool // the work holds the response no more
+	untrusted bool // a write below would have a second effect, whatever was declared
+
 	Status      int           // of a response; 0 for none
 	Pushback    time.Duration // a wait that the callee asked of everyone; 0: none
 	Connections int           // obtained in this attempt
@@ -65,13 +70,8 @@ type Result struct {
 	Resends int
 	Sends   int
 
-	Stop       error // why the request cannot be sent again; nil if it can
-	KeyIgnored bool  // the callee said that it does not honour the key: it is trusted no more
-
-	start     time.Time     // of the attempt
-	took      time.Duration // until the result was known
-	givenUp   bool          // the work holds the response no more
-	untrusted bool          // a write below would have a second effect, whatever was declared
+	Stop error         // why the request cannot be sent again; nil if it can
+	took time.Duration // until the result was known
 }
 
 // Request describes to the loop what an exchange is about.
@@ -99,8 +99,11 @@ type Request struct {
 	// such end.
 	Until time.Time
 
-	above  *Call  // that of a transport around, which carries the same request
-	around around // of a request without key
+	above *Call // that of a transport around, which carries the same request
+
+	// Of a request without key, the intention around: its ring or its call.
+	ring *keyring
+	call *Call
 }
 
 // address tells the request from others of the same operation.
@@ -122,6 +125,9 @@ func (d *Destination) Exchange(ctx context.Context, x Exchange) (*Call, error) {
 // save an allocation makes it a part of what implements [Exchange]. The zero
 // value is ready, for one call.
 type Passage struct{ exchange exchange }
+
+// Call returns the call that the exchange makes, before its attempts too.
+func (p *Passage) Call() *Call { return &p.exchange.Call }
 
 // Exchange does what [Destination.Exchange] does.
 func (p *Passage) Exchange(ctx context.Context, d *Destination, x Exchange) (*Call, error) {

@@ -259,8 +259,8 @@ func (c *Call) keys() *keyring {
 	if r := c.ring.Load(); r != nil {
 		return r
 	}
-	if ring := c.request.around.keys(); ring != nil {
-		return ring.belowKeyless(c)
+	if a := (around{ring: c.request.ring, call: c.request.call}); a.isIntention() {
+		return a.keys().belowKeyless(c)
 	}
 	r := &keyring{}
 	if c.began != 0 {
@@ -281,7 +281,7 @@ func (c *Call) chooseKey(a around, key string) error {
 		case !a.isIntention():
 			return nil // made when it is asked for
 		case c.isRequest && !c.request.Carries && a.ring == nil:
-			c.request.around = a
+			c.request.call = a.call
 			return nil
 		}
 	}
@@ -314,7 +314,7 @@ func (c *Call) chooseKey(a around, key string) error {
 	case key != "":
 		c.ring.Store(&keyring{key: key, declared: true})
 	case c.isRequest && !c.request.Carries:
-		c.request.around = a
+		c.request.ring = ring
 	default:
 		k, overlaps := ring.take(c.outer, c.what())
 		c.ring.Store(k)

@@ -55,11 +55,7 @@ func (c *Call) attempts() []Attempt {
 	if trials := c.trials(); trials != nil || c.sent == 0 {
 		return trials
 	}
-	start := c.last.start
-	if start.IsZero() {
-		start = c.began.time(time.Now())
-	}
-	return []Attempt{c.record(c.last, start, c.last.took)}
+	return []Attempt{c.record(c.last, c.started().time(time.Now()), c.last.took)}
 }
 
 func (c *Call) record(r *Result, start time.Time, took time.Duration) Attempt {
@@ -82,7 +78,7 @@ func (c *Call) note(r *Result, start time.Time, took time.Duration) {
 		start = c.started().time(time.Now())
 	}
 	if c.isRequest {
-		r.start, r.took = start, took
+		r.took = took
 	}
 	if r.Failed || c.trials() != nil {
 		t := c.inTrouble()
@@ -122,7 +118,7 @@ func (c *Call) BodyFailed(err error, v classify.Verdict) {
 		l.enter(e)
 	}
 	c.tell(Event{
-		Kind: EventAttempt, Attempt: max(1, len(c.trials())), Start: c.last.start, Duration: time.Since(c.last.start), Failed: true,
+		Kind: EventAttempt, Attempt: max(1, len(c.trials())), Start: c.started().time(time.Now()), Duration: c.started().since(), Failed: true,
 		InBody: true, Verdict: v, Err: err, Status: c.last.Status,
 	})
 }
