@@ -174,6 +174,22 @@ func TestAnExchangeIsToldWhatItNeedsForAnAttempt(t *testing.T) {
 }
 
 // Sending a key is free, trusting it is a decision: Key.Honored, a key given by the caller, a Keyed operation around.
+// A call that meets a pause which it cannot wait for has begun, but has sent nothing.
+func TestWhatWasNeverSentHasNoFirstSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := to(t, retry.Policy{MaxAttempts: 1})
+		require.Error(t, d.Do(t.Context(), retry.Unsafe, failing(rationed{7 * time.Second}).op), "Do that is told to wait")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		x := writing()
+		call, err := d.Exchange(ctx, x)
+		require.ErrorIs(t, err, retry.ErrPushback, "Exchange in the pause")
+		assert.Empty(t, x.tries, "attempts")
+		assert.Zero(t, call.Report().Intention.FirstSent, "FirstSent in the report")
+		assert.Zero(t, failure(t, err).Intention.FirstSent, "FirstSent in the error")
+	})
+}
+
 func TestAKeyIsTrustedWhereSomebodySaysSo(t *testing.T) {
 	honored := retry.Policy{Key: retry.KeyPolicy{Honored: true}}
 	for _, tt := range []struct {

@@ -263,7 +263,7 @@ func (c *Call) keys() *keyring {
 		return a.keys().belowKeyless(c)
 	}
 	r := &keyring{}
-	if c.began != 0 {
+	if c.first.call != nil { // else nothing has been sent yet
 		r.firstSent = c.began.time(time.Now())
 	}
 	if c.isRequest && c.request.Carries {
