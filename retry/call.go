@@ -40,6 +40,7 @@ type Call struct {
 	opened    bool // the ledger of the attempt around knows that a write is under way
 	trusted   bool // as which it knows it
 	entered   bool // the outcome is in that ledger
+	returned  bool // the function has returned from its last attempt
 
 	first attempt // the contexts of the further ones are made when needed
 }
@@ -238,6 +239,7 @@ func (c *Call) nextAttempt() (a *attempt, now time.Time) {
 		ring.sent(now)
 	}
 	c.sent++
+	c.returned = false
 	return a, now
 }
 

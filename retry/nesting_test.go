@@ -344,6 +344,44 @@ func TestAnAttemptIsOnlyAsRepeatableAsTheOperationsBelow(t *testing.T) {
 
 // If two equal writes of one attempt overlap, their order is unknown and the second is untrusted; one after the other
 // each has its own key in every attempt.
+// What an operation did beside its calls is not known when it panics, however well these went: around it, that is an
+// untrusted write.
+func TestAPanicBelowIsAnUntrustedWrite(t *testing.T) {
+	for _, attempt := range []int{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			limit := 3
+			if attempt > 1 { // else the operation below makes one attempt
+				limit = 1
+			}
+			outer := to(t, retry.Policy{MaxAttempts: limit, Jitter: retry.NoJitter})
+			inner := to(t, steady)
+			calls := 0
+			err := failure(t, outer.Do(t.Context(), retry.Keyed, func(ctx context.Context) error {
+				calls++
+				func() {
+					defer func() { assert.Equal(t, "boom", recover(), "panic") }()
+					_ = inner.Do(ctx, retry.Unsafe, func(ctx context.Context) error {
+						n := retry.AttemptOf(ctx)
+						fail := error(errCut)
+						if n == attempt {
+							fail = nil
+						}
+						err := to(t, retry.Policy{MaxAttempts: 1}).Do(ctx, retry.Idempotent, failing(fail).op)
+						if n == attempt {
+							panic("boom")
+						}
+						return err
+					})
+				}()
+				return errRefused
+			}))
+			assert.Equal(t, 1, calls, "attempts, with a panic in attempt %d below", attempt)
+			assert.ErrorIs(t, err.Stop, retry.ErrOutcomeUnknown, "Stop, with a panic in attempt %d below", attempt)
+			assert.Equal(t, retry.Unknown, err.Outcome, "Outcome, with a panic in attempt %d below", attempt)
+		})
+	}
+}
+
 func TestEqualWritesOfOneAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := to(t, retry.Policy{Key: retry.KeyPolicy{Honored: true}})

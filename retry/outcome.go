@@ -165,7 +165,7 @@ func (c *Call) enterOutcome(failed bool, v classify.Verdict) {
 	e := entry{failed: failed, verdict: v, outcome: c.outcome, final: failed && c.last.Final}
 	if c.isRequest {
 		e.write, e.trusted = !c.request.Read, c.trust() != Unsafe
-	} else if below := c.below(); below.calls > 0 {
+	} else if below := c.below(); below.calls > 0 && c.returned { // after a panic nobody knows what else was done
 		e.write, e.trusted = below.applied > 0, c.safety != Unsafe || !below.untrusted
 	} else {
 		e.write, e.trusted = true, c.safety != Unsafe

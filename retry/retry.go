@@ -200,9 +200,10 @@ var done = Result{Outcome: Applied}
 
 // result says what the attempt of a function came to.
 func (a *attempt) result(err error) *Result {
-	below := a.mark.close()
-	if a != &a.call.first {
-		a.call.trouble.below.add(below)
+	below, c := a.mark.close(), a.call
+	c.returned = true
+	if a != &c.first {
+		c.trouble.below.add(below)
 	}
 	if err == nil {
 		return &done
