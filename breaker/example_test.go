@@ -78,8 +78,8 @@ func ExampleSettings_Validate() {
 	s := breaker.Settings{FailureRatio: 50, OpenFor: time.Minute, MaxOpenFor: time.Second}
 	fmt.Println(s.Validate())
 	// Output:
-	// breaker: FailureRatio is 50: want 0 (the default) or above 0 to 1
-	// breaker: MaxOpenFor is 1s: want 0 (the default) or at least OpenFor, which is 1m0s
+	// breaker: FailureRatio is 50: allowed is 0 (the default) or above 0 to 1
+	// breaker: MaxOpenFor is 1s: allowed is 0 (the default) or at least OpenFor, which is 1m0s
 }
 
 func ExampleResultOf() {

@@ -61,23 +61,23 @@ func (s Settings) Validate() error {
 	}
 	duration := func(field string, d time.Duration) {
 		if d != 0 && (d < shortest || d > longest) {
-			problem("%s is %v: want 0 (the default) or %v to %v", field, d, shortest, longest)
+			problem("%s is %v: allowed is 0 (the default) or %v to %v", field, d, shortest, longest)
 		}
 	}
 	count := func(field string, n int) {
 		if n < 0 || n > mostCount {
-			problem("%s is %d: want 0 (the default) or 1 to %d", field, n, mostCount)
+			problem("%s is %d: allowed is 0 (the default) or 1 to %d", field, n, mostCount)
 		}
 	}
 	duration("Window", s.Window)
 	count("MinResults", s.MinResults)
 	if !(s.FailureRatio >= 0 && s.FailureRatio <= 1) { // so written, NaN is refused too
-		problem("FailureRatio is %v: want 0 (the default) or above 0 to 1", s.FailureRatio)
+		problem("FailureRatio is %v: allowed is 0 (the default) or above 0 to 1", s.FailureRatio)
 	}
 	duration("OpenFor", s.OpenFor)
 	duration("MaxOpenFor", s.MaxOpenFor)
 	if open := s.WithDefaults().OpenFor; s.MaxOpenFor >= shortest && open > s.MaxOpenFor && open <= longest {
-		problem("MaxOpenFor is %v: want 0 (the default) or at least OpenFor, which is %v", s.MaxOpenFor, open)
+		problem("MaxOpenFor is %v: allowed is 0 (the default) or at least OpenFor, which is %v", s.MaxOpenFor, open)
 	}
 	count("Probes", s.Probes)
 	return errors.Join(problems...)

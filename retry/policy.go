@@ -279,8 +279,10 @@ func (p Policy) problems() (problems []error) {
 			bad(fmt.Sprintf("Statuses[%d]", code), uint8(c), "Ambiguous, Retryable or Permanent")
 		}
 	}
-	if err := p.Breaker.Validate(); err != nil {
-		problems = append(problems, &fieldError{field: "Breaker", err: err})
+	if joined, ok := p.Breaker.Validate().(interface{ Unwrap() []error }); ok {
+		for _, err := range joined.Unwrap() {
+			problems = append(problems, &fieldError{field: "Breaker", err: err})
+		}
 	}
 	if len(problems) == 0 {
 		for _, c := range p.contradictions() {
@@ -323,7 +325,7 @@ func (p Policy) contradictions() (problems []*fieldError) {
 // reader of policy files can say where in the file it stands.
 type fieldError struct {
 	field, value, allowed string
-	err                   error // in place of value and allowed
+	err                   error // of one of its own fields, in place of value and allowed
 
 	// Of a contradiction: the field it is with, and how the two must stand.
 	relation, other string
@@ -332,7 +334,7 @@ type fieldError struct {
 
 func (e *fieldError) Error() string {
 	if e.err != nil {
-		return e.field + ": " + e.err.Error()
+		return e.field + "." + strings.TrimPrefix(e.err.Error(), "breaker: ")
 	}
 	return fmt.Sprintf("%s is %s: allowed is %s", e.field, e.value, e.allowed)
 }
