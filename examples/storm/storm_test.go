@@ -67,6 +67,10 @@ func TestOutage(t *testing.T) {
 		"attempts in the first 5 s of the outage, with the budget and without")
 	assert.Greater(t, slices.Max(given.Open), 0.9, "share of breakers that opened")
 	assert.Less(t, given.FailTime, time.Second, "time to fail")
+	// 20 s of failures are more than half of a window of 30 s: the breakers open after 15 s, some try again too early, and
+	// stay open for twice as long.
+	assert.GreaterOrEqual(t, given.recovery(), time.Duration(0), "recovery")
+	assert.LessOrEqual(t, given.recovery(), 12*time.Second, "recovery: twice 5 s, and a fifth")
 
 	open := simulated(t, "outage, burst 3, no breaker", nil)
 	assert.LessOrEqual(t, open.inFault(), 1.15, "attempts per call with a burst of 3, without breaker")
