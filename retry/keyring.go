@@ -286,11 +286,11 @@ func (c *Call) chooseKey(a around, key string) error {
 		}
 	}
 	ring := a.keys()
-	var around string
+	var held string
 	if ring != nil {
-		around = ring.intention().Key
+		held = ring.intention().Key
 	}
-	for _, k := range []string{key, around} {
+	for _, k := range []string{key, held} {
 		if k == "" {
 			continue
 		}
@@ -302,7 +302,7 @@ func (c *Call) chooseKey(a around, key string) error {
 	case c.request.Following != nil:
 		c.ring.Store(c.request.Following.keys())
 		c.unknown = c.request.Following.unknown
-	case key != "" && key == around && !ring.received:
+	case key != "" && key == held && !ring.received:
 		k := ring.use(c.outer, c.what())
 		if !c.isRequest { // else it was set on the way through another layer, with that layer's trust
 			k.declare()
