@@ -229,7 +229,9 @@ func (x *exchange) failed(r *retry.Result, err error, trace classify.Trace) {
 func (x *exchange) outgoing(ctx context.Context, s *sending, t *retry.Try) *http.Request {
 	out := &s.out
 	*out = *x.request.WithContext(ctx)
-	out.Header = x.request.Header.Clone()
+	if out.Header = (http.Header{}); len(x.request.Header) > 0 {
+		out.Header = x.request.Header.Clone()
+	}
 	//lint:ignore SA1019 http.Client with Timeout sets it, too
 	out.Cancel = nil // the context stands for it
 	// Without GetBody net/http never sends a request with a body again by

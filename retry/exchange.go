@@ -171,23 +171,27 @@ type exchange struct {
 }
 
 func (e *exchange) try(a *attempt, now time.Time) *Result {
+	timeout, until := e.limits(now)
 	e.result = e.x.Attempt(a, Try{
-		Number: int(a.number), Timeout: e.timeout(now), Until: e.until.time(now),
+		Number: int(a.number), Timeout: timeout, Until: until,
 		Key: e.requestKey(), Safety: e.trust(), Spare: max(0, e.limit()-int(e.sent)), Policy: e.policy,
 	})
 	return &e.result
 }
 
-// timeout returns how long an attempt that begins now may take, 0 without limit.
-func (e *exchange) timeout(now time.Time) time.Duration {
-	timeout := max(0, e.policy.AttemptTimeout)
+// limits returns how long an attempt that begins now may take, and when the whole
+// has to be over; zero stands for no limit.
+func (e *exchange) limits(now time.Time) (timeout time.Duration, until time.Time) {
+	timeout = max(0, e.policy.AttemptTimeout)
 	if e.until == never {
-		return timeout
+		return timeout, until
 	}
-	if left := max(1, time.Duration(e.until-at(now))); timeout == 0 || left < timeout {
-		return left
+	left := time.Duration(e.until - at(now))
+	until = now.Add(left)
+	if timeout == 0 || left < timeout {
+		timeout = max(1, left)
 	}
-	return timeout
+	return timeout, until
 }
 
 func (e *exchange) again() (last, err error) { return e.x.Again() }
