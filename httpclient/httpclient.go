@@ -240,6 +240,9 @@ func target(method string, req *http.Request) string {
 // spellings returns the names under which h has a field, whatever their case,
 // and the field's values.
 func spellings(h http.Header, canonical string) (names, values []string) {
+	if len(h) == 0 {
+		return nil, nil
+	}
 	for name, v := range h {
 		if len(name) == len(canonical) && strings.EqualFold(name, canonical) {
 			names = append(names, name)
