@@ -36,8 +36,7 @@ func (a around) within(ctx context.Context) context.Context {
 // isIntention reports whether there is one.
 func (a around) isIntention() bool { return a.ring != nil || a.call != nil }
 
-// keys returns the keys of the intention around, nil if there is none. Most
-// calls never ask: then those of an attempt are not made.
+// keys returns the keys of the intention around, nil if there is none.
 func (a around) keys() *keyring {
 	if a.ring == nil && a.call != nil {
 		return a.call.keys()

@@ -40,7 +40,10 @@ type mark struct {
 
 // book returns where calls below enter what they did; nil for another process.
 func (m *mark) book() *ledger {
-	if l := m.ledger.Load(); l != nil || m.remote {
+	if m.remote {
+		return nil
+	}
+	if l := m.ledger.Load(); l != nil {
 		return l
 	}
 	m.ledger.CompareAndSwap(nil, &ledger{})

@@ -48,7 +48,7 @@ type Call struct {
 // begin fills in what a call of a function, or of x, needs before its first
 // attempt. After an error nothing is left to undo.
 func (c *Call) begin(ctx context.Context, d *Destination, s Safety, opts []CallOption, x *exchange) error {
-	c.request, c.dest, c.last = &noRequest, &nowhere, &nothing
+	c.request, c.dest, c.last, c.state = &noRequest, &nowhere, &nothing, &noState
 	switch {
 	case d != nil && d.layer != nil && !d.isMade():
 		return c.refused(errors.New("layer is zero: make one with NewLayer"))
@@ -115,7 +115,7 @@ func (c *Call) place(opts []CallOption) error {
 		c.ring.Store(nil)
 		c.holds, c.overlaps = false, false
 		if c.isRequest {
-			c.request.ring, c.request.call, c.request.above = nil, nil, nil
+			c.request.around, c.request.above = nil, nil
 		}
 		return c.place(opts)
 	}
@@ -145,7 +145,7 @@ func (c *Call) start(now instant) {
 		c.until = min(c.until, f.until)
 	}
 	if end := c.request.Until; !end.IsZero() {
-		c.until = min(c.until, now.after(time.Until(end)))
+		c.until = min(c.until, now.after(max(0, time.Until(end))))
 	}
 }
 
@@ -171,6 +171,7 @@ var (
 	noRequest Request
 	nowhere   Destination
 	nothing   Result
+	noState   = state{opts: &Options{}}
 )
 
 // refused is the error of a call that cannot be made as it is.

@@ -99,11 +99,8 @@ type Request struct {
 	// such end.
 	Until time.Time
 
-	above *Call // that of a transport around, which carries the same request
-
-	// Of a request without key, the intention around: its ring or its call.
-	ring *keyring
-	call *Call
+	above  *Call    // that of a transport around, which carries the same request
+	around *keyring // that of the intention around a request without key
 }
 
 // address tells the request from others of the same operation.
@@ -133,7 +130,7 @@ func (p *Passage) Call() *Call { return &p.exchange.Call }
 func (p *Passage) Exchange(ctx context.Context, d *Destination, x Exchange) (*Call, error) {
 	e := &p.exchange
 	if e.x = x; x == nil {
-		e.request, e.dest = &noRequest, &nowhere
+		e.request, e.dest, e.last, e.state = &noRequest, &nowhere, &nothing, &noState
 		return &e.Call, e.refused(errors.New("exchange is nil"))
 	}
 	if err := e.begin(ctx, d, Unsafe, nil, e); err != nil {

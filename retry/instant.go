@@ -18,7 +18,7 @@ func present() instant { return instant(time.Since(origin)) + 1 }
 // at returns the instant of a time that was read from the clock.
 func at(t time.Time) instant { return instant(t.Sub(origin)) + 1 }
 
-// after returns the moment d after i, and never if it cannot be told.
+// after returns the moment d after i, and never if it cannot be told. d is not negative.
 func (i instant) after(d time.Duration) instant { return instant(saturatedAdd(time.Duration(i), d)) }
 
 // since returns how long ago i was.

@@ -259,8 +259,8 @@ func (c *Call) keys() *keyring {
 	if r := c.ring.Load(); r != nil {
 		return r
 	}
-	if a := (around{ring: c.request.ring, call: c.request.call}); a.isIntention() {
-		return a.keys().belowKeyless(c)
+	if around := c.request.around; around != nil {
+		return around.belowKeyless(c)
 	}
 	r := &keyring{}
 	if c.first.call != nil { // else nothing has been sent yet
@@ -276,14 +276,8 @@ func (c *Call) keys() *keyring {
 // chooseKey finds the keyring of the call: the caller's own key, a place in the
 // intention around, or a new one.
 func (c *Call) chooseKey(a around, key string) error {
-	if key == "" && c.request.Following == nil {
-		switch {
-		case !a.isIntention():
-			return nil // made when it is asked for
-		case c.isRequest && !c.request.Carries && a.ring == nil:
-			c.request.call = a.call
-			return nil
-		}
+	if key == "" && c.request.Following == nil && !a.isIntention() {
+		return nil // made when it is asked for
 	}
 	ring := a.keys()
 	var held string
@@ -314,7 +308,7 @@ func (c *Call) chooseKey(a around, key string) error {
 	case key != "":
 		c.ring.Store(&keyring{key: key, declared: true})
 	case c.isRequest && !c.request.Carries:
-		c.request.ring = ring
+		c.request.around = ring
 	default:
 		k, overlaps := ring.take(c.outer, c.what())
 		c.ring.Store(k)

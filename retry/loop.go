@@ -95,7 +95,7 @@ func (c *Call) attempt(w work, pass *breaker.Pass) {
 	r := w.try(a, start)
 
 	c.last = r
-	c.sent += int32(r.Sends)
+	c.sent = narrow(int(c.sent) + int(narrow(r.Sends)))
 	if r.Failed && r.Err != nil && c.ctx.Err() != nil {
 		r.Verdict.Origin, r.Verdict.Reason = classify.Caller, "canceled"
 	}
