@@ -3,6 +3,7 @@ package retry_test
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -462,5 +463,89 @@ func TestAResponseIsChargedLikeAnError(t *testing.T) {
 		_, err = d.Exchange(t.Context(), reading(response(classify.Ambiguous, 500, 0)))
 		require.NoError(t, err, "Exchange")
 		assert.Equal(t, breaker.Open, d.Snapshot().Breaker, "breaker after two failures of three")
+	})
+}
+
+func TestAnExchangeWhoseTimeIsOverSendsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := reading()
+		x.Until = time.Now().Add(-time.Second)
+		_, err := to(t, steady).Exchange(t.Context(), x)
+		require.ErrorIs(t, err, retry.ErrDeadline, "Exchange after its end")
+		assert.Empty(t, x.tries, "attempts")
+	})
+}
+
+// The call that comes back with a refusal answers like any other.
+func TestTheCallOfARefusedExchangeCanBeAsked(t *testing.T) {
+	for name, call := range map[string]func() (*retry.Call, error){
+		"no destination": func() (*retry.Call, error) { return (*retry.Destination)(nil).Exchange(t.Context(), reading()) },
+		"no exchange":    func() (*retry.Call, error) { return to(t, steady).Exchange(t.Context(), nil) },
+	} {
+		c, err := call()
+		require.ErrorIs(t, err, retry.ErrPermanent, "Exchange with %s", name)
+		_, ok := c.Classify(errCut)
+		assert.False(t, ok, "Classify after %s", name)
+		c.BodyFailed(errCut, classify.Verdict{})
+		assert.ErrorIs(t, c.Report().Stop, retry.ErrPermanent, "Stop after %s", name)
+	}
+}
+
+func TestHoweverManyResendsAreCountedTheyUseAttemptsUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		many := refused
+		many.Sends = math.MaxInt
+		x := reading(many, many, many)
+		_, err := to(t, steady).Exchange(t.Context(), x)
+		require.ErrorIs(t, err, retry.ErrAttempts, "Exchange")
+		assert.Len(t, x.tries, 1, "attempts")
+	})
+}
+
+// What is sent below one of two equal reads has its own key in every attempt, whatever else was sent below them before.
+func TestKeysBelowEqualReadsStayWithTheirRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api, tokens := to(t, steady), to(t, steady)
+		var keys [2][2]string // by attempt and read
+		attempt := -1
+		require.NoError(t, to(t, steady).Do(t.Context(), retry.Idempotent, func(ctx context.Context) error {
+			attempt++
+			for i := range 2 {
+				x := reading()
+				x.under = func(ctx context.Context) {
+					below := writing()
+					if attempt == 0 && i == 0 {
+						below = reading() // nothing that takes a key
+					}
+					_, err := tokens.Exchange(ctx, below)
+					require.NoError(t, err, "Exchange below")
+					keys[attempt][i] = below.tries[0].Key
+				}
+				_, err := api.Exchange(ctx, x)
+				require.NoError(t, err, "Exchange")
+			}
+			if attempt == 0 {
+				return errRefused
+			}
+			return nil
+		}), "Do")
+		assert.NotEmpty(t, keys[0][1], "key below the second read")
+		assert.Equal(t, keys[0][1], keys[1][1], "key below the second read, in both attempts")
+		assert.NotEqual(t, keys[1][0], keys[1][1], "keys below the two reads")
+	})
+}
+
+// A mark from another process that ends during a call leaves no trace in what the call was made for.
+func TestAReceivedMarkThatEndsEarlyDoubtsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := to(t, retry.Policy{Key: retry.KeyPolicy{ValidFor: time.Hour}})
+		ctx := retry.WithIntention(t.Context(), retry.Intention{Key: "k", FirstSent: time.Now().Add(-2 * time.Hour)})
+		for i := range 2 {
+			marked, done := retry.WithMark(ctx, 1, 3)
+			x := writing()
+			x.under = func(context.Context) { done() }
+			_, err := d.Exchange(marked, x)
+			require.NoError(t, err, "Exchange %d under the same key", i+1)
+		}
 	})
 }
