@@ -88,11 +88,11 @@ func (c *Call) enter() (pass breaker.Pass, stop error) {
 // and a runtime.Goexit count as a failure.
 func (c *Call) attempt(w work, pass *breaker.Pass) {
 	defer pass.Settle(breaker.Failure)
-	a, start := c.nextAttempt()
+	a, now := c.nextAttempt()
 	defer a.mark.end()
 	paid := c.taken
 	c.taken = false
-	r := w.try(a, start)
+	r := w.try(a, now)
 
 	c.last = r
 	c.sent = narrow(int(c.sent) + int(narrow(r.Sends)))
@@ -116,7 +116,7 @@ func (c *Call) attempt(w work, pass *breaker.Pass) {
 	}
 	took := c.started().since()
 	pass.Settle(result)
-	c.note(r, start, took)
+	c.note(r, took)
 }
 
 // decide says, after a failure, why the call stops, or how long it waits.
