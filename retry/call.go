@@ -157,15 +157,6 @@ func (c *Call) age() time.Duration {
 	return c.ageAt(present())
 }
 
-// beginning returns when the call began: now, if it has not.
-func (c *Call) beginning() time.Time {
-	now := time.Now()
-	if c.began == 0 {
-		return now
-	}
-	return (c.began - instant(c.ageAt(c.began))).time(now)
-}
-
 // ageAt returns how old the call was at a moment after its beginning.
 func (c *Call) ageAt(i instant) time.Duration {
 	age := time.Duration(i - c.began)

@@ -28,22 +28,3 @@ func TestInstants(t *testing.T) {
 		t.Errorf("after forever = %d, which is %v, want never, which is no time", got, got.time(time.Now()))
 	}
 }
-
-// A bubble has a wall clock of its own, as if somebody had set it.
-func TestAnInstantIsOneTimeUntilTheWallClockIsSet(t *testing.T) {
-	i := present()
-	first := i.time(time.Now())
-	for range 1000 {
-		if got := i.time(time.Now()); got != first {
-			t.Fatalf("time = %v, then %v, want the same", first, got)
-		}
-	}
-	synctest.Test(t, func(t *testing.T) {
-		if now := time.Now(); present().time(now) != now {
-			t.Errorf("time in a bubble = %v, want %v", present().time(now), now)
-		}
-	})
-	if got := i.time(time.Now()); got.Sub(first).Abs() > time.Second || got.Round(0).Sub(first.Round(0)).Abs() > time.Second {
-		t.Errorf("time after the bubble = %v, want about %v", got, first)
-	}
-}

@@ -88,11 +88,11 @@ func (c *Call) enter() (pass breaker.Pass, stop error) {
 // and a runtime.Goexit count as a failure.
 func (c *Call) attempt(w work, pass *breaker.Pass) {
 	defer pass.Settle(breaker.Failure)
-	a, now := c.nextAttempt()
+	a, start := c.nextAttempt()
 	defer a.mark.end()
 	paid := c.taken
 	c.taken = false
-	r := w.try(a, now)
+	r := w.try(a, start)
 
 	c.last = r
 	c.sent = narrow(int(c.sent) + int(narrow(r.Sends)))
@@ -116,7 +116,7 @@ func (c *Call) attempt(w work, pass *breaker.Pass) {
 	}
 	took := c.started().since()
 	pass.Settle(result)
-	c.note(r, took)
+	c.note(r, start, took)
 }
 
 // decide says, after a failure, why the call stops, or how long it waits.

@@ -1,6 +1,8 @@
 package retry
 
 import (
+	"time"
+
 	"github.com/reintento/reintento/breaker"
 	"github.com/reintento/reintento/classify"
 )
@@ -51,7 +53,7 @@ func (c *Call) tellFound(stop error) {
 	if c.observer() != nil {
 		age := c.age()
 		c.tell(Event{
-			Kind: EventStop, Attempt: len(c.trials()), Start: c.beginning(), Duration: age, Verdict: c.last.Verdict,
+			Kind: EventStop, Attempt: len(c.trials()), Start: time.Now().Add(-age), Duration: age, Verdict: c.last.Verdict,
 			Status: c.last.Status, Err: c.last.Err, Stop: stop, Outcome: Applied,
 		})
 	}
@@ -65,7 +67,7 @@ func (c *Call) fail(stop error) error {
 	c.enterOutcome(true, v)
 	if c.observer() != nil {
 		c.tell(Event{
-			Kind: EventStop, Attempt: len(trials), Start: c.beginning(), Duration: age, Failed: true, Verdict: c.last.Verdict,
+			Kind: EventStop, Attempt: len(trials), Start: time.Now().Add(-age), Duration: age, Failed: true, Verdict: c.last.Verdict,
 			Status: c.last.Status, Err: c.last.Err, Stop: stop, Outcome: c.outcome, Wait: c.wait,
 		})
 	}

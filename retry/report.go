@@ -55,12 +55,12 @@ func (c *Call) attempts() []Attempt {
 	if trials := c.trials(); trials != nil || c.sent == 0 {
 		return trials
 	}
-	return []Attempt{c.record(c.last, c.last.took)}
+	return []Attempt{c.record(c.last, c.started().time(time.Now()), c.last.took)}
 }
 
-func (c *Call) record(r *Result, took time.Duration) Attempt {
+func (c *Call) record(r *Result, start time.Time, took time.Duration) Attempt {
 	return Attempt{
-		Number: len(c.trials()) + 1, Start: c.started().time(time.Now()), Duration: took, Failed: r.Failed,
+		Number: len(c.trials()) + 1, Start: start, Duration: took, Failed: r.Failed,
 		Verdict: r.Verdict, Err: r.Err, Status: r.Status, Connections: r.Connections, Resends: r.Resends,
 	}
 }
@@ -72,8 +72,11 @@ func (c *Call) isRecorded() bool {
 }
 
 // note records an attempt, tells the observer, and holds others back if the
-// callee asked for that.
-func (c *Call) note(r *Result, took time.Duration) {
+// callee asked for that. start is zero if nobody has asked the clock.
+func (c *Call) note(r *Result, start time.Time, took time.Duration) {
+	if start.IsZero() {
+		start = c.started().time(time.Now())
+	}
 	if c.isRequest {
 		r.took = took
 	}
@@ -82,7 +85,7 @@ func (c *Call) note(r *Result, took time.Duration) {
 		if t.trials == nil {
 			t.trials = t.records[:0]
 		}
-		t.trials = append(t.trials, c.record(r, took))
+		t.trials = append(t.trials, c.record(r, start, took))
 	}
 	number := max(1, len(c.trials()))
 	pause := min(r.Pushback, c.policy.MaxRetryAfter)
@@ -93,7 +96,7 @@ func (c *Call) note(r *Result, took time.Duration) {
 		return
 	}
 	c.tell(Event{
-		Kind: EventAttempt, Attempt: number, Start: c.started().time(time.Now()), Duration: took, Elapsed: c.ageAt(c.started()) + took, Failed: r.Failed,
+		Kind: EventAttempt, Attempt: number, Start: start, Duration: took, Elapsed: c.ageAt(c.started()) + took, Failed: r.Failed,
 		Verdict: r.Verdict, Status: r.Status, Err: r.Err, Connections: r.Connections, Resends: r.Resends,
 	})
 	if pause > 0 && !c.policy.PrivatePushback {
