@@ -88,8 +88,7 @@ func (b *Breaker) closed() *phase {
 	})}
 }
 
-// readyToTrip is asked by gobreaker after each failure while closed; mu is held. What is measured is results: gobreaker's
-// Requests would hold attempts without one too.
+// readyToTrip is asked by gobreaker after each failure while closed; mu is held. What is measured is results.
 func (b *Breaker) readyToTrip(c gobreaker.Counts) bool {
 	results := c.TotalSuccesses + c.TotalFailures
 	return results >= uint32(b.settings.MinResults) &&
@@ -133,10 +132,11 @@ func (b *Breaker) probe() (p Pass, err error) {
 		b.mu.Unlock()
 		return pass, err
 	}
-	if b.phase.Load().state == Open {
-		b.change(&phase{state: HalfOpen})
-	}
 	ph := b.phase.Load()
+	if ph.state == Open {
+		ph = &phase{state: HalfOpen}
+		b.change(ph)
+	}
 	if ph.taken >= b.settings.Probes {
 		b.mu.Unlock()
 		return Pass{}, &OpenError{Name: b.name}

@@ -43,8 +43,7 @@ const (
 	defaultMaxOpenFor   = 60 * time.Second
 	defaultProbes       = 3
 
-	// The limits keep gobreaker's arithmetic from overflowing and its clock apart from ours; nothing sensible is
-	// outside of them.
+	// The limits keep gobreaker's arithmetic from overflowing; nothing sensible is outside of them.
 	shortest  = time.Millisecond
 	longest   = 24 * time.Hour
 	mostCount = 1_000_000

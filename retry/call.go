@@ -24,8 +24,8 @@ type Call struct {
 	failure *Error // how the call ended, if it stopped
 
 	operation string
-	began     instant       // the first attempt, once it is known that there is time for one
-	until     instant       // the end of the whole intention
+	began     instant       // when the first attempt began or will; a pause before it moves that
+	until     instant       // the end of the whole intention; set with began
 	wait      time.Duration // when the destination may be asked again
 	sent      int32         // attempts made, those charged for re-sends included
 
@@ -246,7 +246,7 @@ func (c *Call) nextAttempt() (a *attempt, now time.Time) {
 
 // started returns when the last attempt began.
 func (c *Call) started() instant {
-	if c.sent > 1 && c.trouble != nil && c.trouble.started != 0 {
+	if c.trouble != nil && c.trouble.started != 0 {
 		return c.trouble.started
 	}
 	return c.began
@@ -256,12 +256,10 @@ func (c *Call) started() instant {
 func (c *Call) isLimited() bool { return c.policy.AttemptTimeout > 0 || c.policy.Deadline > 0 }
 
 // attemptEnd returns when an attempt, or a lookup, that begins now has to be
-// over: the earlier of its own time limit and the end of the whole. It is zero
-// where there is neither.
-func (c *Call) attemptEnd(now time.Time) time.Time {
-	end := c.until
+// over: the earlier of its own time limit and the end of the whole.
+func (c *Call) attemptEnd(now instant) instant {
 	if timeout := c.policy.AttemptTimeout; timeout > 0 {
-		end = min(end, at(now).after(timeout))
+		return min(c.until, now.after(timeout))
 	}
-	return end.time(now)
+	return c.until
 }

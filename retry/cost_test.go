@@ -30,7 +30,7 @@ var costs = []struct {
 	// spare some, but a timer may not leave the synctest bubble that it was made in.
 	{"two failures", retry.Policy{
 		BaseDelay: time.Microsecond, MaxDelay: time.Microsecond, Jitter: retry.NoJitter, Budget: retry.Budget{Burst: 1 << 40}, Breaker: breaker.Settings{FailureRatio: 0.99},
-	}, 2, false, 23},
+	}, 2, false, 20},
 	{"open breaker", retry.Policy{Breaker: breaker.Settings{MinResults: 1, OpenFor: time.Hour, MaxOpenFor: time.Hour}}, 0, true, 3},
 }
 

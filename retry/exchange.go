@@ -168,27 +168,16 @@ type exchange struct {
 }
 
 func (e *exchange) try(a *attempt, now time.Time) *Result {
-	timeout, until := e.limits(now)
+	start := at(now)
+	var timeout time.Duration
+	if end := e.attemptEnd(start); end != never {
+		timeout = max(1, time.Duration(end-start))
+	}
 	e.result = e.x.Attempt(a, Try{
-		Number: int(a.number), Timeout: timeout, Until: until,
+		Number: int(a.number), Timeout: timeout, Until: e.until.time(now),
 		Key: e.requestKey(), Safety: e.trust(), Spare: max(0, e.limit()-int(e.sent)), Policy: e.policy,
 	})
 	return &e.result
-}
-
-// limits returns how long an attempt that begins now may take, and when the whole
-// has to be over; zero stands for no limit.
-func (e *exchange) limits(now time.Time) (timeout time.Duration, until time.Time) {
-	timeout = max(0, e.policy.AttemptTimeout)
-	if e.until == never {
-		return timeout, until
-	}
-	left := time.Duration(e.until - at(now))
-	until = now.Add(left)
-	if timeout == 0 || left < timeout {
-		timeout = max(1, left)
-	}
-	return timeout, until
 }
 
 func (e *exchange) again() (last, err error) { return e.x.Again() }

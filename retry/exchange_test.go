@@ -174,7 +174,6 @@ func TestAnExchangeIsToldWhatItNeedsForAnAttempt(t *testing.T) {
 	})
 }
 
-// Sending a key is free, trusting it is a decision: Key.Honored, a key given by the caller, a Keyed operation around.
 // A call that meets a pause which it cannot wait for has begun, but has sent nothing.
 func TestWhatWasNeverSentHasNoFirstSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -191,6 +190,7 @@ func TestWhatWasNeverSentHasNoFirstSent(t *testing.T) {
 	})
 }
 
+// Sending a key is free, trusting it is a decision: Key.Honored, a key given by the caller, a Keyed operation around.
 func TestAKeyIsTrustedWhereSomebodySaysSo(t *testing.T) {
 	honored := retry.Policy{Key: retry.KeyPolicy{Honored: true}}
 	for _, tt := range []struct {

@@ -41,7 +41,8 @@ func (c *Call) succeed() error {
 	if !c.last.Failed && c.sent == 1 && (!c.suppressed() || c.outer.number == 1) {
 		c.state.budget.reward()
 	}
-	if c.entered = true; c.outer != nil {
+	c.entered = true
+	if c.outer != nil {
 		c.enterOutcome(false, classify.Verdict{})
 	}
 	return nil

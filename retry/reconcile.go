@@ -70,9 +70,9 @@ func (c *Call) reconcile(w work, stop error) (applied bool, _ error) {
 // lookUp calls the lookup within the time of an attempt, without mark or key.
 func (c *Call) lookUp(w work) error {
 	ctx := context.Context(unmarked{c.ctx})
-	if end := c.attemptEnd(time.Now()); !end.IsZero() {
+	if now := time.Now(); c.isLimited() {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, end)
+		ctx, cancel = context.WithDeadline(ctx, c.attemptEnd(at(now)).time(now))
 		defer cancel()
 	}
 	return w.look(ctx, c.intention())

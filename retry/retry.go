@@ -153,7 +153,8 @@ func (c *Call) do(w work, problem error) error {
 }
 
 func (o *operation[T]) try(a *attempt, now time.Time) *Result {
-	defer a.limit(now)()
+	cancel := a.bound(now)
+	defer cancel()
 	var err error
 	o.value, err = o.op(a)
 	return a.result(err)
@@ -173,7 +174,8 @@ func lookup[T any](c *Call) func(context.Context, Intention) (T, error) {
 }
 
 func (o *action) try(a *attempt, now time.Time) *Result {
-	defer a.limit(now)()
+	cancel := a.bound(now)
+	defer cancel()
 	return a.result(o.op(a))
 }
 
@@ -185,13 +187,12 @@ func (o *action) look(ctx context.Context, in Intention) error {
 // again gives nothing up: what a function returned is no more than its error.
 func (c *Call) again() (last, err error) { return nil, nil }
 
-// limit gives the attempt of a function its time limit, which ends with it.
-func (a *attempt) limit(now time.Time) (cancel context.CancelFunc) {
-	end := a.call.attemptEnd(now)
-	if end.IsZero() {
+// bound gives the attempt of a function its time limit, which ends with it.
+func (a *attempt) bound(now time.Time) (cancel context.CancelFunc) {
+	if !a.call.isLimited() {
 		return func() {}
 	}
-	a.Context, cancel = context.WithDeadline(a.Context, end)
+	a.Context, cancel = context.WithDeadline(a.Context, a.call.attemptEnd(at(now)).time(now))
 	return cancel
 }
 
