@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -127,7 +128,7 @@ func newBreaker(name string, p *Policy, o *Options) *breaker.Breaker {
 	var onChange func(breaker.Change)
 	if observe := o.Observer; observe != nil {
 		onChange = func(c breaker.Change) {
-			observe(background, Event{Kind: EventBreakerChange, Destination: name, Breaker: c})
+			observe(context.Background(), Event{Kind: EventBreakerChange, Destination: name, Breaker: c})
 		}
 	}
 	b, err := breaker.New(name, p.Breaker, onChange)

@@ -2,29 +2,10 @@ package retry
 
 import (
 	"container/list"
-	"context"
-	"errors"
-	"fmt"
 	"maps"
-	"net"
 	"slices"
-	"strings"
 	"sync"
 )
-
-var background = context.Background()
-
-// Organization is one policy for everything that a company's programs call.
-type Organization struct {
-	// Default treats every destination that is not named.
-	Default Policy
-	// Destinations treats the named ones: "scheme://host:port" (nothing after
-	// it, no user info), "host:port" or "host" for HTTP, "*.suffix" for every
-	// host below a domain, any name for [Layer.To]. The most exact name wins. A
-	// policy here inherits nothing from Default; in a file it does, see
-	// [ReadOrganization].
-	Destinations map[string]Policy
-}
 
 // Layer is the one stateful retry layer of a process: an organization's
 // policies and the live state of every destination. It may be shared by
@@ -101,6 +82,20 @@ func (l *Layer) Snapshot() []DestinationState {
 	return all
 }
 
+// Policy returns the policy under which a call to a destination would begin now,
+// zero values replaced by what they mean, and the name that it stands under in
+// the organization, in small letters: the destination's own, "*.suffix", or ""
+// for the default. It keeps nothing and changes nothing.
+func (l *Layer) Policy(destination string) (p Policy, under string) {
+	l.mu.Lock()
+	org := l.org
+	l.mu.Unlock()
+	found, under := org.find(destination)
+	p = found.clone()
+	p.Breaker = p.Breaker.WithDefaults()
+	return p, under
+}
+
 // resolve returns the policy and the state of a destination, and counts a call.
 func (l *Layer) resolve(name string) (*Policy, *state) {
 	l.mu.Lock()
@@ -164,96 +159,4 @@ func (l *Layer) evict() bool {
 	delete(l.states, victim.Value.(*kept).state.name)
 	l.order.Remove(victim)
 	return true
-}
-
-// organization is an Organization with its defaults applied, ready to look up.
-type organization struct {
-	fallback *Policy
-	exact    map[string]*Policy
-	suffixes []suffix // longest first
-}
-
-type suffix struct {
-	domain string // ".example.com"
-	policy *Policy
-}
-
-func (o Organization) resolve() (*organization, error) {
-	var problems []error
-	check := func(where string, p Policy) *Policy {
-		if bad := p.problems(); len(bad) > 0 {
-			problems = append(problems, fmt.Errorf("%s: %w", where, errors.Join(bad...)))
-			return nil
-		}
-		d := p.withDefaults()
-		return &d
-	}
-	org := &organization{fallback: check("default", o.Default), exact: make(map[string]*Policy)}
-	seen := make(map[string]bool, len(o.Destinations))
-	for _, name := range slices.Sorted(maps.Keys(o.Destinations)) {
-		p := check(fmt.Sprintf("destination %q", name), o.Destinations[name])
-		lower := strings.ToLower(name)
-		domain, wild := strings.CutPrefix(lower, "*")
-		switch {
-		case !destinationName(name):
-			problems = append(problems, fmt.Errorf("destination %q: allowed is %s", name, destinationNames))
-		case seen[lower]:
-			problems = append(problems, fmt.Errorf("destination %q stands twice, in other letters", name))
-		case wild:
-			org.suffixes = append(org.suffixes, suffix{domain, p})
-		default:
-			org.exact[lower] = p
-		}
-		seen[lower] = true
-	}
-	if len(problems) > 0 {
-		return nil, fmt.Errorf("retry: bad organization: %w", errors.Join(problems...))
-	}
-	slices.SortFunc(org.suffixes, func(a, b suffix) int { return len(b.domain) - len(a.domain) })
-	return org, nil
-}
-
-// policy returns the policy for a destination, and whether it is named itself.
-func (o *organization) policy(name string) (p *Policy, named bool) {
-	p, under := o.find(name)
-	return p, under != "" && under[0] != '*'
-}
-
-// find returns the policy for a destination and the name, in small letters,
-// that it stands under: "*.suffix" for a suffix, empty for the default.
-func (o *organization) find(name string) (p *Policy, under string) {
-	name = strings.ToLower(name)
-	if p := o.exact[name]; p != nil {
-		return p, name
-	}
-	scheme, authority, isURL := strings.Cut(name, "://")
-	if !isURL {
-		authority = name
-	}
-	host, port, err := net.SplitHostPort(authority)
-	if err != nil {
-		host = strings.Trim(authority, "[]")
-		switch scheme {
-		case "http":
-			port = "80"
-		case "https":
-			port = "443"
-		}
-	}
-	hostPort := net.JoinHostPort(host, port)
-	candidates := []string{authority, hostPort, host}
-	if isURL {
-		candidates = append([]string{scheme + "://" + hostPort}, candidates...)
-	}
-	for _, candidate := range candidates {
-		if p := o.exact[candidate]; p != nil {
-			return p, candidate
-		}
-	}
-	for _, s := range o.suffixes {
-		if strings.HasSuffix(host, s.domain) {
-			return s.policy, "*" + s.domain
-		}
-	}
-	return o.fallback, ""
 }

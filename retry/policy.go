@@ -379,3 +379,10 @@ func safeMethod(m string) bool {
 	}
 	return false
 }
+
+// clone returns a copy of p that shares no map or slice with it.
+func (p Policy) clone() Policy {
+	p.Statuses = maps.Clone(p.Statuses)
+	p.Key.Methods = slices.Clone(p.Key.Methods)
+	return p
+}
