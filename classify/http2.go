@@ -62,6 +62,9 @@ func textHTTP2(s string) (evidence, bool) {
 		return evidence{Verdict: Verdict{Reason: reasonGoAway}}, true
 	case strings.HasPrefix(s, "connection error: "), strings.HasPrefix(s, "http2: connection error: "):
 		return evidence{Verdict: Verdict{Reason: reasonMalformed}}, true
+	case s == "http2: client conn could not be established":
+		// Said only of a connection on which no stream was begun.
+		return evidence{Verdict{Class: Retryable, Reason: reasonClosed}, lastSend}, true
 	case s == "http2: client connection lost":
 		return evidence{Verdict: Verdict{Reason: reasonClosed}}, true
 	case s == "http2: response body closed", s == "http2: request body larger than specified content length":

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -138,6 +139,19 @@ func TestHTTP2AfterSending(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A connection that closes before its first stream has carried nothing.
+func TestHTTP2ConnectionClosedBeforeItsFirstStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		base := pipedHTTP2(t, func(*framer) {})
+		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+			GotConn: func(httptrace.GotConnInfo) { synctest.Wait() }, // until its end has been seen
+		})
+		trace, err := attempt(t, base, write(t, ctx, "http://pay.test/"))
+		require.EqualError(t, err, "http2: client conn could not be established")
+		check(t, err, trace, classify.Verdict{Class: classify.Retryable, Reason: "closed"})
+	})
 }
 
 func TestHTTP2AttemptDeadline(t *testing.T) {

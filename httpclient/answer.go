@@ -1,6 +1,7 @@
 package httpclient
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"strings"
@@ -11,8 +12,9 @@ import (
 )
 
 // answered fills in what a response means: the table of package classify, then
-// what a destination says of its own statuses, then what a trusted key changes.
-// A header by which the server refuses a repeat stands above all of them.
+// what a destination says of its own statuses and what the user's classifiers
+// say, then what a trusted key changes. A header by which the server refuses a
+// repeat stands above all of them.
 func (x *exchange) answered(r *retry.Result, resp *http.Response, t *retry.Try) {
 	code := resp.StatusCode
 	r.Status = code
@@ -33,22 +35,23 @@ func (x *exchange) answered(r *retry.Result, resp *http.Response, t *retry.Try) 
 			v.Class = own
 		}
 	}
+	hint := v.RetryAfter
+	if failed && !refused {
+		e := &StatusError{StatusCode: code, Status: resp.Status, Header: resp.Header, verdict: v}
+		if given, ok := x.passage.Call().Classify(e); ok {
+			v, own, declared = over(v, given), given.Class, true
+		}
+	}
 	r.Final = x.safety == retry.Keyed && (!failed || code == http.StatusSeeOther || speaksForAll(code, v) ||
 		says(resp.Header, "Idempotent-Replayed", "true"))
 	if !failed {
 		return
 	}
 	r.Failed = true
-	switch {
-	case declared || refused:
-	case code == http.StatusConflict && x.safety == retry.Keyed:
+	if code == http.StatusConflict && x.safety == retry.Keyed && !declared && !refused {
 		v.Class = classify.Retryable // the first attempt is still running
-	case code == http.StatusMisdirectedRequest:
-		onceOnly(&v, &x.misdirected)
-	case code == http.StatusTooEarly:
-		onceOnly(&v, &x.tooEarly)
 	}
-	v.Repeatable = x.safety != retry.Unsafe
+	v.Repeatable = v.Repeatable || x.safety != retry.Unsafe
 	r.Verdict = v
 	meaning := v.Class
 	switch {
@@ -60,7 +63,7 @@ func (x *exchange) answered(r *retry.Result, resp *http.Response, t *retry.Try) 
 	r.Outcome = x.outcome(code, meaning, declared)
 	r.Well = code < 500 && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests
 	if code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable {
-		r.Pushback = v.RetryAfter
+		r.Pushback = hint
 	}
 }
 
@@ -70,12 +73,13 @@ func status(code int, h http.Header) (v classify.Verdict, failed bool) {
 	return classify.Status(code, h, time.Time{})
 }
 
-// onceOnly makes a status permanent that had been answered before.
-func onceOnly(v *classify.Verdict, before *bool) {
-	if *before {
-		v.Class = classify.Permanent
-	}
-	*before = true
+// over returns a verdict that a classifier has given in place of v, with what it
+// left out, and not without the server's hint.
+func over(v, given classify.Verdict) classify.Verdict {
+	given.Reason = cmp.Or(given.Reason, v.Reason)
+	given.RetryAfter = max(given.RetryAfter, v.RetryAfter)
+	given.Throttled = given.Throttled || v.Throttled
+	return given
 }
 
 // outcome is what a failed answer, whose status has a meaning, says of the effect

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/reintento/reintento/breaker"
 	"github.com/reintento/reintento/classify"
 	"github.com/reintento/reintento/httpclient"
 	"github.com/reintento/reintento/retry"
@@ -170,6 +171,92 @@ func TestH48ClientTimeoutInTheBody(t *testing.T) {
 	})
 }
 
+// H48: a body that the attempt's time cuts, or Client.Timeout, is a lost result
+// as any other: inside retry.Do S and K are repeated, N is not. When the caller
+// has gone nothing is, and a read is not unknown then either.
+func TestH48BodyCutByTime(t *testing.T) {
+	t.Parallel()
+	whole := retry.Policy{Deadline: time.Minute, AttemptTimeout: time.Minute, BaseDelay: 1, MaxDelay: 1, Breaker: breaker.Settings{Window: time.Hour}}
+	short := whole
+	short.AttemptTimeout = time.Second
+	for name, row := range map[string]struct {
+		operation retry.Policy
+		client    time.Duration
+		caller    func(context.Context) (context.Context, context.CancelFunc)
+		reason    string
+	}{
+		"the attempt's time": {operation: short, reason: "timeout"},
+		"Client.Timeout":     {operation: whole, client: time.Second, reason: "timeout"},
+		"the caller's deadline": {operation: whole, reason: "canceled", caller: func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, time.Second)
+		}},
+		"the caller": {operation: whole, reason: "canceled", caller: func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			time.AfterFunc(time.Second, cancel)
+			return ctx, cancel
+		}},
+	} {
+		for _, o := range operations {
+			for _, below := range []int{1, 2} {
+				t.Run(fmt.Sprint(name, "/", o.name, "/", below), func(t *testing.T) {
+					t.Parallel()
+					synctest.Test(t, func(t *testing.T) {
+						base := http.RoundTripper(inBubble(t, func(w http.ResponseWriter, r *http.Request) {
+							_, _ = io.Copy(io.Discard, r.Body)
+							w.Header().Set("Content-Length", "100")
+							_, _ = io.WriteString(w, "half")
+							w.(http.Flusher).Flush()
+							<-r.Context().Done()
+						}))
+						p := o.policy()
+						p.Deadline, p.AttemptTimeout, p.Breaker = whole.Deadline, whole.AttemptTimeout, whole.Breaker
+						l, err := retry.NewLayer(retry.Organization{Default: p, Destinations: map[string]retry.Policy{"operation": row.operation}}, nil)
+						require.NoError(t, err)
+						for range below {
+							base = &httpclient.Transport{Layer: l, Base: base}
+						}
+						client := &http.Client{Transport: base, Timeout: row.client}
+						ctx := t.Context()
+						if row.caller != nil {
+							var cancel context.CancelFunc
+							ctx, cancel = row.caller(ctx)
+							defer cancel()
+						}
+						err = l.To("operation").Do(ctx, retry.Unsafe, func(ctx context.Context) error {
+							resp, err := client.Do(o.request(t, ctx, "http://callee.test"))
+							if err != nil {
+								return err
+							}
+							defer resp.Body.Close()
+							_, err = io.ReadAll(resp.Body)
+							return err
+						})
+						e, ok := errors.AsType[*retry.Error](err)
+						require.True(t, ok, "Do failed with a %T: %v", err, err)
+						attempts := 1
+						if row.caller == nil && o.safety != retry.Unsafe {
+							attempts = 3
+						}
+						require.Len(t, e.Attempts, attempts, "attempts of %v", err)
+						want := classify.Verdict{Class: ambiguous, Repeatable: o.safety != retry.Unsafe, Reason: row.reason}
+						if row.caller != nil {
+							want.Origin = classify.Caller
+						}
+						assert.Equal(t, want, e.Attempts[0].Verdict, "verdict of %v", e.Attempts[0].Err)
+						assert.Equal(t, !o.read(), errors.Is(err, retry.ErrOutcomeUnknown), "Is(%v, ErrOutcomeUnknown)", err)
+						if o.read() {
+							assert.Equal(t, retry.NotApplied, e.Outcome, "outcome of %v", err)
+						}
+						assert.Equal(t, row.caller == nil, row.reason == "timeout" && e.Timeout(), "Timeout of %v", err)
+						assert.NotContains(t, err.Error(), "Request.Cancel")
+						assert.NotContains(t, err.Error(), "after its attempt had ended")
+					})
+				})
+			}
+		}
+	}
+}
+
 // H48: our own limit on a body is permanent, and so is the read of a closed one,
 // a mistake of the caller. After an N they are ambiguous all the same: the write
 // has been done.
@@ -214,7 +301,9 @@ func TestH48BodiesLostHere(t *testing.T) {
 }
 
 // H48: a chain of redirects that does not end well is not repeated. It is
-// permanent for S; for N and K the hops were sent, so that it stays unknown.
+// permanent for S; for N and K the hops were sent, so that it stays unknown, but
+// where the only answer was that the write is to be sent elsewhere (RFC 9110
+// section 15.4.8).
 func TestH48Redirects(t *testing.T) {
 	t.Parallel()
 	errStop := errors.New("not there")
@@ -227,11 +316,13 @@ func TestH48Redirects(t *testing.T) {
 		"CheckRedirect":        {"/again", func(*http.Request, []*http.Request) error { return errStop }, 1},
 		"an unparsable target": {"http://[::1", nil, 1},
 	} {
-		for _, o := range operations {
-			t.Run(name+"/"+o.name, func(t *testing.T) {
+		for i := range 2 * len(operations) {
+			o, code := operations[i/2], [...]int{302, 307}[i%2]
+			t.Run(fmt.Sprint(name, "/", o.name, "/", code), func(t *testing.T) {
 				t.Parallel()
-				f := answered(func(c net.Conn, _ *http.Request, _ int) bool {
-					_, err := fmt.Fprintf(c, "HTTP/1.1 302 Found\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n", row.location)
+				f := answered(func(c net.Conn, r *http.Request, _ int) bool {
+					_, _ = io.Copy(io.Discard, r.Body)
+					_, err := fmt.Fprintf(c, "HTTP/1.1 %d Elsewhere\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n", code, row.location)
 					return err == nil
 				})(t)
 				tr := overBase(t, o.policy(), f.base)
@@ -251,11 +342,12 @@ func TestH48Redirects(t *testing.T) {
 				require.True(t, ok, "Do failed with a %T: %v", err, err)
 				require.Len(t, e.Attempts, 1, "attempts of %v", err)
 				class := permanent
-				if o.safety == retry.Unsafe {
+				if o.safety == retry.Unsafe && code == 302 {
 					class = ambiguous
 				}
 				assert.Equal(t, class, e.Attempts[0].Verdict.Class, "class of %v", err)
-				assert.Equal(t, !o.read(), errors.Is(err, retry.ErrOutcomeUnknown), "Is(%v, ErrOutcomeUnknown)", err)
+				unknown := !o.read() && (code == 302 || row.hops > 1)
+				assert.Equal(t, unknown, errors.Is(err, retry.ErrOutcomeUnknown), "Is(%v, ErrOutcomeUnknown)", err)
 				assert.Len(t, f.seen, row.hops, "requests that the peer read")
 			})
 		}

@@ -59,6 +59,10 @@ func (e *StatusError) unknown() bool {
 // Verdict is what the response means.
 func (e *StatusError) Verdict() classify.Verdict { return e.verdict }
 
+// RepeatRefused reports whether a header of the response forbids a repeat,
+// whatever else is said of its status.
+func (e *StatusError) RepeatRefused() bool { return refusesRepeat(e.Header) }
+
 func statusError(resp *http.Response, call *retry.Call) *StatusError {
 	e := &StatusError{StatusCode: resp.StatusCode, Status: resp.Status, Header: resp.Header}
 	if call != nil {

@@ -327,6 +327,37 @@ func TestH02BodyClosedOnce(t *testing.T) {
 		assert.ErrorContains(t, err, "Transport.BodyIdleTimeout is -1s")
 		assert.EqualValues(t, 1, w.times.Load())
 	})
+	t.Run("inside of retry.Do", func(t *testing.T) {
+		// Nothing was sent, whatever the operation is: no repeat, no doubt, and
+		// nothing that its destination could be blamed for.
+		p := quick()
+		p.Breaker = breaker.Settings{MinResults: 1}
+		for name, change := range map[string]func(*httpclient.Transport, *http.Request){
+			"no host":   func(_ *httpclient.Transport, r *http.Request) { r.URL.Host = "" },
+			"no URL":    func(_ *httpclient.Transport, r *http.Request) { r.URL = nil },
+			"no Header": func(_ *httpclient.Transport, r *http.Request) { r.Header = nil },
+			"no layer":  func(tr *httpclient.Transport, _ *http.Request) { tr.Layer = nil },
+		} {
+			for _, s := range []retry.Safety{retry.Unsafe, retry.Keyed, retry.Idempotent} {
+				tr := overBase(t, p, answering(200))
+				d := tr.Layer.To("operation")
+				err := d.Do(t.Context(), s, func(ctx context.Context) error {
+					req, err := http.NewRequestWithContext(ctx, "POST", "http://host.example/", strings.NewReader("pay"))
+					require.NoError(t, err)
+					change(tr, req)
+					_, err = tr.RoundTrip(req)
+					return err
+				})
+				failure, ok := errors.AsType[*retry.Error](err)
+				require.True(t, ok, "%s: Do failed with a %T: %v", name, err, err)
+				assert.ErrorIs(t, err, retry.ErrPermanent, name)
+				assert.Equal(t, retry.NotApplied, failure.Outcome, "%s: outcome", name)
+				require.Len(t, failure.Attempts, 1, "%s: attempts", name)
+				assert.Equal(t, classify.Verdict{Class: classify.Permanent, Origin: classify.Local, Reason: "request"}, failure.Attempts[0].Verdict, name)
+				assert.Equal(t, breaker.Closed, d.Snapshot().Breaker, "%s: breaker", name)
+			}
+		}
+	})
 	t.Run("a policy that contradicts itself", func(t *testing.T) {
 		_, err := httpclient.New(retry.Policy{Deadline: time.Second, AttemptTimeout: 2 * time.Second}, nil)
 		assert.EqualError(t, err, "retry: bad policy: AttemptTimeout is 2s: allowed is at most Deadline, which is 1s")

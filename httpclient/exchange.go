@@ -22,14 +22,12 @@ type exchange struct {
 	request   *http.Request   // the caller's; never changed
 	ctx       context.Context // the caller's, or a watched one
 
-	read        bool         // it changes nothing
-	callersKey  bool         // the caller's own stays as it is
-	dropKey     bool         // no key may go where this request goes
-	misdirected bool         // it was answered 421, which is repeated once only
-	tooEarly    bool         // it was answered 425, likewise
-	sent        bool         // the first send has begun
-	safety      retry.Safety // of the last attempt
-	ended       atomic.Bool  // the response's body has ended
+	read       bool         // it changes nothing
+	callersKey bool         // the caller's own stays as it is
+	dropKey    bool         // no key may go where this request goes
+	sent       bool         // the first send has begun
+	safety     retry.Safety // of the last attempt
+	ended      atomic.Bool  // the response's body has ended
 
 	body     *requestBody
 	limit    limit
@@ -56,15 +54,6 @@ var errNothing = errors.New("httpclient: the base returned neither response nor 
 // errSentAgain is the cause that ends an attempt which the layer below is about
 // to send once more.
 var errSentAgain = errors.New("httpclient: the connection broke and the request was about to be sent again below the retry layer")
-
-// errAttemptTimeout is the cause that ends an attempt whose time is over.
-var errAttemptTimeout error = attemptTimeout{}
-
-type attemptTimeout struct{}
-
-func (attemptTimeout) Error() string        { return "httpclient: no response within the time of the attempt" }
-func (attemptTimeout) Timeout() bool        { return true }
-func (attemptTimeout) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // maxStale is how many kept connections one attempt may find closed. No pool
 // holds as many by far: a base that goes on saying so is wrong.
@@ -204,6 +193,8 @@ func (x *exchange) failed(r *retry.Result, err error, trace classify.Trace) {
 	case known:
 	case err == errSentAgain:
 		v = classify.Verdict{Class: classify.Ambiguous, Origin: classify.Remote, Reason: "closed"}
+	case errors.Is(err, errInterims):
+		v = classify.Verdict{Class: classify.Ambiguous, Origin: classify.Remote, Reason: "malformed"}
 	case err == errNothing:
 		v = classify.Verdict{Class: classify.Permanent, Origin: classify.Local, Reason: "request"}
 	case x.body.readError() != nil && errors.Is(err, x.body.readError()):

@@ -25,6 +25,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/reintento/reintento/classify"
 	"github.com/reintento/reintento/retry"
 )
 
@@ -106,7 +107,8 @@ const clientTimeoutMargin = 5 * time.Millisecond
 // RoundTrip sends req until an answer is final, and returns the last response
 // with a nil error whatever its status, or an error that is an [*retry.Error].
 // Plain errors are those that say, before a call begins, that a field of the
-// Transport or the request cannot be: no Layer, no URL, no host, no Header. The
+// Transport or the request cannot be: no Layer, no URL, no host, no Header; to a
+// layer around they are permanent, and nothing was sent. The
 // request is not changed; the bytes of its body may not change until the
 // response's body has been closed.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -115,7 +117,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if req != nil && req.Body != nil {
 			req.Body.Close()
 		}
-		return nil, err
+		return nil, unsendable{err}
 	}
 	handedOver := false
 	defer func() {
@@ -173,6 +175,16 @@ func (x *exchange) open() error {
 	return nil
 }
 
+// unsendable is why a request cannot be sent as it is.
+type unsendable struct{ error }
+
+func (e unsendable) Unwrap() error { return e.error }
+
+// Verdict tells a layer around that nothing was sent.
+func (unsendable) Verdict() classify.Verdict {
+	return classify.Verdict{Class: classify.Permanent, Origin: classify.Local, Reason: "request"}
+}
+
 // Describe tells the loop what the request is: read, idempotent write, or write
 // with or without a key.
 func (x *exchange) Describe(policy *retry.Policy) retry.Request {
@@ -186,12 +198,7 @@ func (x *exchange) Describe(policy *retry.Policy) retry.Request {
 		r.Safety = s
 		r.Read = r.Read && s != retry.Unsafe
 	}
-	//lint:ignore SA1019 http.Client with Timeout sets it, too
-	if req.Cancel != nil {
-		if d, ok := x.ctx.Deadline(); ok {
-			r.Until = d.Add(-min(clientTimeoutMargin, time.Until(d)/2))
-		}
-	}
+	r.Until, _ = x.clientEnd()
 	names, values := spellings(req.Header, policy.Key.Header)
 	x.read = r.Read
 	r.Following = x.previousHop()
@@ -227,6 +234,19 @@ func (x *exchange) Describe(policy *retry.Policy) retry.Request {
 		}
 	}
 	return r
+}
+
+// clientEnd returns when a call has to be over that an http.Client with Timeout
+// makes; ok is false for any other.
+func (x *exchange) clientEnd() (end time.Time, ok bool) {
+	if _, watched := x.ctx.(watched); !watched {
+		return time.Time{}, false
+	}
+	d, ok := x.ctx.Deadline()
+	if !ok {
+		return time.Time{}, false
+	}
+	return d.Add(-min(clientTimeoutMargin, time.Until(d)/2)), true
 }
 
 // target names a write among the others of an operation: user info is no part

@@ -19,7 +19,21 @@ type limit struct {
 	cancel  context.CancelCauseFunc // ends the attempt; nil when that has ended
 	running bool
 	fired   bool
+	inBody  bool // it is that of the response's body
 }
+
+// timeUp is the cause that ends an attempt, or a response, whose time is over.
+type timeUp string
+
+const (
+	errAttemptTimeout timeUp = "httpclient: no response within the time of the attempt"
+	errBodyIdle       timeUp = "httpclient: the response's body was idle for too long"
+	errClientTimeout  timeUp = "httpclient: the response's body took longer than the client's Timeout"
+)
+
+func (e timeUp) Error() string      { return string(e) }
+func (timeUp) Timeout() bool        { return true }
+func (timeUp) Is(target error) bool { return target == context.DeadlineExceeded }
 
 func (l *limit) start(t *retry.Try, cancel context.CancelCauseFunc) {
 	l.mu.Lock()
@@ -42,7 +56,30 @@ func (l *limit) fire() {
 		return
 	}
 	l.running, l.fired = false, true
-	l.cancel(errAttemptTimeout)
+	if l.inBody {
+		l.cancel(errClientTimeout)
+	} else {
+		l.cancel(errAttemptTimeout)
+	}
+}
+
+// bound gives the body of the response that has come the time left to it.
+func (l *limit) bound(left time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.running, l.inBody = true, true
+	if l.timer == nil {
+		l.timer = time.AfterFunc(left, l.fire)
+	} else {
+		l.timer.Reset(left)
+	}
+}
+
+// isOver reports whether the time is over.
+func (l *limit) isOver() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.fired
 }
 
 // progress starts the timer anew.

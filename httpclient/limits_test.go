@@ -64,6 +64,25 @@ func TestH49(t *testing.T) {
 				if c.codes[0] == 503 && method == "POST" && !trusted {
 					continue // a 503 without a hint ends it
 				}
+				t.Run(fmt.Sprintf("%v/%s/trusted=%v/inside of retry.Do", c.codes, method, trusted), func(t *testing.T) {
+					t.Parallel()
+					p := quick()
+					p.MaxAttempts = 10
+					p.Key.Honored = trusted
+					base := &script{codes: c.codes}
+					tr := overBase(t, p, base)
+					err := tr.Layer.To("operation").Do(t.Context(), retry.Unsafe, func(ctx context.Context) error {
+						resp, err := tr.RoundTrip(call(t, ctx, method, "http://peer/", ""))
+						require.NoError(t, err)
+						return httpclient.Check(resp)
+					})
+					assert.Equal(t, c.sent, base.sent, "requests")
+					if c.last == 200 {
+						assert.NoError(t, err)
+					} else {
+						assert.ErrorIs(t, err, retry.ErrPermanent)
+					}
+				})
 				t.Run(fmt.Sprintf("%v/%s/trusted=%v", c.codes, method, trusted), func(t *testing.T) {
 					t.Parallel()
 					p := quick()

@@ -749,5 +749,8 @@ func TestInterimResponsesAreBounded(t *testing.T) {
 	client := &http.Client{Transport: overBase(t, p, fresh(t))}
 	_, err := client.Post(url, "text/plain", strings.NewReader("x"))
 	assert.ErrorContains(t, err, "interim responses")
+	failure, ok := errors.AsType[*retry.Error](err)
+	require.True(t, ok, "Post failed with a %T", err)
+	assert.Equal(t, classify.Verdict{Class: classify.Ambiguous, Reason: "malformed"}, failure.Attempts[0].Verdict)
 	assert.ErrorIs(t, err, retry.ErrOutcomeUnknown, "a server that never answers may have acted")
 }

@@ -72,6 +72,9 @@ func (x *exchange) handOver() *http.Response {
 	x.response = nil
 	x.body.last()
 	x.content = resp.Body
+	if end, ok := x.clientEnd(); ok && retry.AttemptOf(x.ctx) > 0 {
+		x.limit.bound(time.Until(end))
+	}
 	b := (*responseBody)(x)
 	switch w := resp.Body.(type) {
 	case io.Writer: // 101: the connection itself
@@ -85,15 +88,6 @@ func (x *exchange) handOver() *http.Response {
 	}
 	return resp
 }
-
-// errBodyIdle is the cause that ends a response whose body yields nothing.
-var errBodyIdle error = bodyIdle{}
-
-type bodyIdle struct{}
-
-func (bodyIdle) Error() string   { return "httpclient: the response's body was idle for too long" }
-func (bodyIdle) Timeout() bool   { return true }
-func (bodyIdle) Is(t error) bool { return t == context.DeadlineExceeded }
 
 // responseBody is an exchange as the body of the response that it hands over. It
 // ends what belongs to the attempt when the body reaches its end, fails or is
@@ -116,23 +110,34 @@ func (b *responseBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// broken says what an error of the body means, and tells the loop.
+// broken says what an error of the body means, and tells the loop. In an attempt
+// of a function around it does so too when that attempt's time, or its caller's,
+// cut the body: the response had come.
 func (b *responseBody) broken(err error) error {
 	x := (*exchange)(b)
-	ctx := x.request.Context()
-	if _, inside := retry.CallOf(ctx); inside && ctx.Err() != nil && retry.AttemptOf(ctx) == 0 {
+	ctx, call := x.request.Context(), x.passage.Call()
+	_, inside := retry.CallOf(ctx)
+	running := inside && retry.AttemptOf(ctx) > 0
+	if inside && !running && ctx.Err() != nil && call.Outermost() == call {
 		return fmt.Errorf("httpclient: the body was read after its attempt had ended: read it inside the operation given to retry.Do: %w", err)
 	}
-	if x.ctx.Err() != nil || classify.Error(err).Class == classify.Permanent {
+	if x.ctx.Err() != nil && !running || classify.Error(err).Class == classify.Permanent {
 		return err // the caller's own doing: it has gone, or it reads a body that it has closed
 	}
-	if x.transport.BodyIdleTimeout > 0 && errors.Is(err, context.Canceled) {
+	v := classify.Verdict{Class: classify.Ambiguous, Origin: classify.Remote, Reason: "body", Repeatable: x.safety != retry.Unsafe}
+	switch {
+	case x.limit.isOver():
+		err, v.Reason = errClientTimeout, "timeout"
+	case x.ctx.Err() == context.Canceled:
+		v.Origin, v.Reason = classify.Caller, "canceled"
+	case x.ctx.Err() != nil:
+		v.Reason = "timeout"
+	case x.transport.BodyIdleTimeout > 0 && errors.Is(err, context.Canceled):
 		err = errBodyIdle
 	}
-	v := classify.Verdict{Class: classify.Ambiguous, Origin: classify.Remote, Reason: "body", Repeatable: x.safety != retry.Unsafe}
 	if b.ended.CompareAndSwap(false, true) {
 		defer b.release()
-		x.passage.Call().BodyFailed(err, v)
+		call.BodyFailed(err, v)
 	}
 	if retry.AttemptOf(ctx) == 0 {
 		return err
@@ -164,6 +169,7 @@ func (b *responseBody) end() {
 
 func (b *responseBody) release() {
 	x := (*exchange)(b)
+	x.limit.stop()
 	x.limit.cancel(context.Canceled)
 	x.body.finish()
 	x.unwatch()

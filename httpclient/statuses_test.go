@@ -2,6 +2,7 @@ package httpclient_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -12,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/reintento/reintento/breaker"
 	"github.com/reintento/reintento/classify"
@@ -447,5 +450,134 @@ func TestH48AnotherConnection(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// H48: "user classifiers come before the table; a header rule before both", of a
+// transport and inside retry.Do; neither takes away how long the server asked to
+// be left alone.
+func TestH48Classifiers(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		code     int
+		header   http.Header
+		class    classify.Class // what the classifier says
+		statuses map[int]classify.Class
+		requests int
+		outcome  retry.Outcome
+		waited   time.Duration
+	}{
+		"retryable":                       {code: 404, class: retryable, requests: 3, outcome: retry.NotApplied},
+		"permanent":                       {code: 503, class: permanent, requests: 1, outcome: retry.NotApplied},
+		"ambiguous":                       {code: 404, class: ambiguous, requests: 1, outcome: retry.Unknown},
+		"before Statuses":                 {code: 503, class: retryable, statuses: map[int]classify.Class{503: permanent}, requests: 3, outcome: retry.NotApplied},
+		"a header before both":            {code: 503, header: http.Header{"Stripe-Should-Retry": {"false"}}, class: retryable, requests: 1, outcome: retry.Unknown},
+		"a stored error before both":      {code: 503, header: http.Header{"Idempotent-Replayed": {"true"}}, class: retryable, requests: 1, outcome: retry.Unknown},
+		"with the hint that came with it": {code: 503, header: http.Header{"Retry-After": {"2"}}, class: retryable, requests: 3, outcome: retry.NotApplied, waited: 4 * time.Second},
+	} {
+		for _, inside := range []string{"", "retry.Do", "retry.Do, no transport"} {
+			t.Run(name+"/"+inside, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					requests := 0
+					base := inBubble(t, func(w http.ResponseWriter, r *http.Request) {
+						requests++
+						for k, v := range row.header {
+							w.Header()[k] = v
+						}
+						w.WriteHeader(row.code)
+					})
+					p := quick()
+					p.Statuses = row.statuses
+					l, err := retry.NewLayer(retry.Organization{Default: p}, &retry.Options{Classifiers: []classify.Classifier{func(err error) (classify.Verdict, bool) {
+						e, ok := errors.AsType[*httpclient.StatusError](err)
+						return classify.Verdict{Class: row.class}, ok && e.StatusCode == row.code
+					}}})
+					require.NoError(t, err)
+					post := func(ctx context.Context, rt http.RoundTripper) error {
+						req, err := http.NewRequestWithContext(ctx, "POST", "http://callee.test/", strings.NewReader("pay"))
+						require.NoError(t, err)
+						resp, err := rt.RoundTrip(req)
+						if err != nil {
+							return err
+						}
+						return httpclient.Check(resp)
+					}
+					start := time.Now()
+					var outcome retry.Outcome
+					switch over := (&httpclient.Transport{Layer: l, Base: base}); inside {
+					case "":
+						e, ok := errors.AsType[*httpclient.StatusError](post(t.Context(), over))
+						require.True(t, ok)
+						outcome = e.Report.Outcome
+					default:
+						rt := http.RoundTripper(over)
+						if inside != "retry.Do" {
+							rt = base
+						}
+						err := l.To("operation").Do(t.Context(), retry.Unsafe, func(ctx context.Context) error { return post(ctx, rt) })
+						e, ok := errors.AsType[*retry.Error](err)
+						require.True(t, ok, "Do failed with a %T: %v", err, err)
+						outcome = e.Outcome
+					}
+					assert.Equal(t, row.requests, requests, "requests")
+					if inside != "retry.Do, no transport" || row.header == nil {
+						assert.Equal(t, row.outcome, outcome, "outcome")
+					}
+					assert.GreaterOrEqual(t, time.Since(start), row.waited, "time waited")
+				})
+			})
+		}
+	}
+}
+
+// H48: "303 after a write: applied", of the operation around as well, if that is
+// what it failed with and all that it wrote.
+func TestH48SeeOtherInsideDo(t *testing.T) {
+	t.Parallel()
+	errOwn := errors.New("not what was expected")
+	for name, row := range map[string]struct {
+		codes   []int
+		trusted bool
+		before  int // what another write of the operation is answered; 0: there is none
+		own     bool
+		outcome retry.Outcome
+		stop    error
+	}{
+		"K":                         {codes: []int{303}, trusted: true, outcome: retry.Applied, stop: retry.ErrPermanent},
+		"K, after a lost answer":    {codes: []int{500, 303}, trusted: true, outcome: retry.Applied, stop: retry.ErrPermanent},
+		"N":                         {codes: []int{303}, outcome: retry.Applied, stop: retry.ErrPermanent},
+		"N, an error of its own":    {codes: []int{303}, own: true, outcome: retry.Applied, stop: retry.ErrPermanent},
+		"N, after another write":    {codes: []int{303}, before: 200, outcome: retry.Unknown, stop: retry.ErrOutcomeUnknown},
+		"N, after one that was not": {codes: []int{303}, before: 404, outcome: retry.Unknown, stop: retry.ErrOutcomeUnknown},
+		"K, after another write":    {codes: []int{303}, trusted: true, before: 200, outcome: retry.Unknown, stop: retry.ErrPermanent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := quick()
+			p.Key.Honored = row.trusted
+			base := &script{codes: row.codes}
+			tr := overBase(t, p, base)
+			err := tr.Layer.To("operation").Do(t.Context(), retry.Unsafe, func(ctx context.Context) error {
+				if row.before != 0 {
+					other := &httpclient.Transport{Layer: tr.Layer, Base: &script{codes: []int{row.before}}}
+					resp, err := other.RoundTrip(call(t, ctx, "POST", "http://other/", "pay"))
+					require.NoError(t, err)
+					resp.Body.Close()
+				}
+				resp, err := tr.RoundTrip(call(t, ctx, "POST", "http://peer/", "pay"))
+				require.NoError(t, err)
+				if err := httpclient.Check(resp); !row.own {
+					return err
+				}
+				return errOwn
+			})
+			e, ok := errors.AsType[*retry.Error](err)
+			require.True(t, ok, "Do failed with a %T: %v", err, err)
+			assert.Equal(t, row.outcome, e.Outcome, "outcome of %v", err)
+			assert.ErrorIs(t, e.Stop, row.stop)
+			assert.Equal(t, len(row.codes), base.sent, "requests")
+			assert.Equal(t, row.outcome == retry.Unknown, errors.Is(err, retry.ErrOutcomeUnknown), "Is(%v, ErrOutcomeUnknown)", err)
+		})
 	}
 }

@@ -16,7 +16,11 @@ import (
 // Options are what a layer needs beside its policies. Nil stands for the zero
 // value, which works.
 type Options struct {
-	// Classifiers are asked in order before the rules of package classify.
+	// Classifiers are asked in order before the rules of package classify and
+	// the Statuses of a [Policy]. A transport asks them about a failed response
+	// too, as a StatusError of package httpclient without its body. They are not
+	// asked about a response that itself forbids a repeat, and cannot take a hint
+	// away that it gave.
 	Classifiers []classify.Classifier
 	// Observer is told what happens; nil for nobody.
 	Observer Observer

@@ -61,6 +61,10 @@ type Error struct {
 // Error says in one line what happened, what is known of the effect, and what
 // the caller can do.
 func (e *Error) Error() string {
+	return strings.ReplaceAll(e.text(), "\n", "; ") // of several joined errors each has a line
+}
+
+func (e *Error) text() string {
 	var b strings.Builder
 	b.WriteString("retry: ")
 	if e.Operation != "" {

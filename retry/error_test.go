@@ -28,6 +28,9 @@ func TestTheTextOfAnErrorIsForPeople(t *testing.T) {
 		{"attempts used up", func(t *testing.T) error {
 			return to(t, steady).Do(t.Context(), retry.Unsafe, always(errRefused).op, retry.Named("charge"))
 		}, "retry: charge to payments: attempts used up after 3 attempts in 300ms: connection refused; it was not applied: it can be repeated later"},
+		{"several errors joined", func(t *testing.T) error {
+			return to(t, steady).Do(t.Context(), retry.Unsafe, failing(errors.Join(errNo, errCut)).op)
+		}, "retry: to payments: permanent failure after 1 attempt in 0s: no such account; the answer was lost; it was not applied: mend the cause before repeating it"},
 		{"unknown", func(t *testing.T) error {
 			return to(t, steady).Do(t.Context(), retry.Unsafe, failing(errCut).op)
 		}, "retry: to payments: outcome unknown after 1 attempt in 0s: the answer was lost; it may have been applied: find out before repeating it"},

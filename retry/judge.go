@@ -2,6 +2,7 @@ package retry
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/reintento/reintento/breaker"
@@ -16,8 +17,13 @@ func (a *attempt) judge(err error, below seen) *Result {
 	r := &c.inTrouble().result
 	*r = Result{Failed: true, Err: err, Verdict: c.state.opts.classify(err)}
 	v, worst := &r.Verdict, below.worst
+	applied := false                                               // by its only write, as the answer to that says
 	if worst != nil && (unclassified(*v) || *v == worst.verdict) { // an error that carries the verdict is about that call
 		*v, r.Outcome, r.Final = worst.verdict, worst.outcome, worst.final
+		applied = worst.outcome == Applied && v.Class == classify.Permanent && below.applied == 1 && !below.several
+		if errors.Is(err, ErrOutcomeUnknown) {
+			r.Outcome, applied = Unknown, false
+		}
 	} else {
 		r.Outcome = effect(err, *v)
 		r.Final = worst != nil && worst.final && v.Class == classify.Permanent
@@ -27,13 +33,13 @@ func (a *attempt) judge(err error, below seen) *Result {
 		// caller's, the loop says so.
 		v.Origin, v.Reason = classify.Remote, "timeout"
 	}
-	if below.applied > 0 {
+	if below.applied > 0 && !applied {
 		r.Outcome = Unknown
 	}
 	if c.below().several { // an answer speaks for its own write only
 		r.Final = false
 	}
-	if below.untrusted && c.safety != Idempotent {
+	if below.untrusted && !applied && c.safety != Idempotent {
 		v.Class, v.Repeatable, r.untrusted = classify.Ambiguous, false, true
 	}
 	r.Well = breaker.ResultOf(*v) == breaker.Success
@@ -46,6 +52,34 @@ func (a *attempt) judge(err error, below seen) *Result {
 // unclassified reports whether nothing but the failure itself is known.
 func unclassified(v classify.Verdict) bool {
 	return v.Class == classify.Ambiguous && v.Reason == "unknown"
+}
+
+// correct makes the verdict of a failure say what only the call knows: whether
+// the caller has gone, and what came before.
+func (c *Call) correct(r *Result) {
+	v := &r.Verdict
+	switch {
+	case r.Err != nil && c.ctx.Err() != nil:
+		v.Origin, v.Reason = classify.Caller, "canceled"
+	case v.Origin == classify.Caller:
+		v.Origin = classify.Local // somebody below has cancelled: that speaks neither about the caller nor about the callee
+	case c.hadItsRepeat(*v):
+		v.Class = classify.Permanent
+	}
+}
+
+// repeatedOnce are the statuses that are worth one repeat: a callee that is asked
+// at the wrong place, or too early, once more says so again (RFC 9110 section
+// 15.5.20, RFC 8470 section 5.2).
+var repeatedOnce = map[string]int{"http_421": 421, "http_425": 425}
+
+// hadItsRepeat reports whether v is one of them and came before.
+func (c *Call) hadItsRepeat(v classify.Verdict) bool {
+	code, once := repeatedOnce[v.Reason]
+	if _, declared := c.policy.Statuses[code]; !once || declared || v.Class != classify.Retryable {
+		return false
+	}
+	return slices.ContainsFunc(c.trials(), func(a Attempt) bool { return a.Verdict.Reason == v.Reason })
 }
 
 // effect is the outcome of an attempt as far as its error tells. What is unknown
@@ -75,12 +109,29 @@ func asksAll(v classify.Verdict) bool {
 	return v.Throttled
 }
 
-// classify asks the user's classifiers, then the rules of package classify.
+// classify asks the user's classifiers, then the rules of package classify. An
+// answer by which the callee itself forbids a repeat stands above both, and a
+// hint that it gave is kept.
 func (o *Options) classify(err error) classify.Verdict {
-	if v, ok := o.Classify(err); ok {
+	v := classify.Error(err)
+	if len(o.Classifiers) == 0 || repeatRefused(err) {
 		return v
 	}
-	return classify.Error(err)
+	given, ok := o.Classify(err)
+	if !ok {
+		return v
+	}
+	given.RetryAfter = max(given.RetryAfter, v.RetryAfter)
+	return given
+}
+
+// repeatRefused reports whether err is an answer that forbids a repeat.
+func repeatRefused(err error) bool {
+	e, ok := errors.AsType[interface {
+		error
+		RepeatRefused() bool
+	}](err)
+	return ok && e.RepeatRefused()
 }
 
 // Classify asks the classifiers of o in order; ok is false if none knows err.
@@ -93,6 +144,6 @@ func (o *Options) Classify(err error) (v classify.Verdict, ok bool) {
 	return classify.Verdict{}, false
 }
 
-// Classify asks the user's classifiers about an error of the call's transport;
-// ok is false if none knows it.
+// Classify asks the user's classifiers about an error of the call's transport, or
+// a failed answer as an error; ok is false if none knows it.
 func (c *Call) Classify(err error) (v classify.Verdict, ok bool) { return c.state.opts.Classify(err) }

@@ -96,8 +96,8 @@ func (c *Call) attempt(w work, pass *breaker.Pass) {
 
 	c.last = r
 	c.sent = narrow(int(c.sent) + int(narrow(r.Sends)))
-	if r.Failed && r.Err != nil && c.ctx.Err() != nil {
-		r.Verdict.Origin, r.Verdict.Reason = classify.Caller, "canceled"
+	if r.Failed {
+		c.correct(r)
 	}
 	if r.KeyIgnored {
 		c.keys().ignore()

@@ -195,6 +195,30 @@ func TestACancelDuringAnAttemptStops(t *testing.T) {
 	}
 }
 
+// Semantics 1.1: the caller is asked whether it has gone, not the error. What was
+// cancelled below by somebody else says nothing of the callee either.
+func TestACancelOfSomebodyElseIsNotTheCallers(t *testing.T) {
+	for name, fail := range map[string]error{
+		"as it is": context.Canceled,
+		"wrapped":  fmt.Errorf("group: %w", context.Canceled),
+		"of a call in another context": func() error {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			return to(t, retry.Policy{}).Do(ctx, retry.Idempotent, func(context.Context) error { return nil })
+		}(),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			d := to(t, retry.Policy{Breaker: breaker.Settings{MinResults: 1}})
+			err := failure(t, d.Do(t.Context(), retry.Idempotent, always(fail).op))
+			for _, a := range err.Attempts {
+				assert.Equal(t, classify.Local, a.Verdict.Origin, "%s: origin", name)
+			}
+			assert.NotEqual(t, classify.Caller, err.Verdict().Origin, "%s: origin for a layer around", name)
+			assert.Equal(t, breaker.Closed, d.Snapshot().Breaker, "%s: breaker", name)
+		})
+	}
+}
+
 // A result that is there when the caller leaves is still a result.
 func TestASuccessIsASuccessHoweverLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
