@@ -113,6 +113,9 @@ func TestRequestsThatAreRefusedWhenWritten(t *testing.T) {
 		{"a length and no body", &http.Transport{}, func(r *http.Request) { r.Body, r.ContentLength = nil, 5 }},
 		{"a bad host through a proxy", proxied(t, "http://"+proxy), func(r *http.Request) { r.Host = "a b" }},
 		{"a control character in the URL", &http.Transport{}, func(r *http.Request) { r.URL.Opaque = "/\x01" }},
+		{"a trailer that may not be one", &http.Transport{}, func(r *http.Request) {
+			r.ContentLength, r.Trailer = -1, http.Header{"Content-Length": nil}
+		}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -101,6 +101,7 @@ func TestHTTP2GoAway(t *testing.T) {
 func TestHTTP2AfterSending(t *testing.T) {
 	wait := func(f *framer) { f.request(); f.drain() }
 	bodyError := classify.Verdict{Class: classify.Permanent, Origin: classify.Local, Reason: "body"}
+	badRequest := classify.Verdict{Class: classify.Permanent, Origin: classify.Local, Reason: "request"}
 	tests := []struct {
 		name   string
 		peer   func(*framer)
@@ -118,8 +119,12 @@ func TestHTTP2AfterSending(t *testing.T) {
 			base.HTTP2 = &http.HTTP2Config{SendPingTimeout: time.Second, PingTimeout: time.Second}
 		}, classify.Verdict{Reason: "closed"}},
 		{"a body longer than declared", wait, func(_ *http.Transport, r *http.Request) { r.ContentLength = 2 }, bodyError},
-		{"a bad host", wait, func(_ *http.Transport, r *http.Request) { r.Host = "a b" }, classify.Verdict{Class: classify.Permanent, Origin: classify.Local, Reason: "request"}},
-		{"a bad path", wait, func(_ *http.Transport, r *http.Request) { r.URL.Opaque = "x" }, classify.Verdict{Class: classify.Permanent, Origin: classify.Local, Reason: "request"}},
+		{"a bad host", wait, func(_ *http.Transport, r *http.Request) { r.Host = "a b" }, badRequest},
+		{"a trailer that may not be one", wait, func(_ *http.Transport, r *http.Request) { r.Trailer = http.Header{"Content-Length": nil} }, badRequest},
+		{"an upgrade", wait, func(_ *http.Transport, r *http.Request) { r.Header.Set("Upgrade", "pay") }, badRequest},
+		{"a connection that is not to be kept", wait, func(_ *http.Transport, r *http.Request) { r.Header.Set("Connection", "pay") }, badRequest},
+		{"an encoding", wait, func(_ *http.Transport, r *http.Request) { r.Header.Set("Transfer-Encoding", "pay") }, badRequest},
+		{"a bad path", wait, func(_ *http.Transport, r *http.Request) { r.URL.Opaque = "x" }, badRequest},
 		{"legacy cancel", wait, func(_ *http.Transport, r *http.Request) {
 			done := make(chan struct{})
 			//lint:ignore SA1019 http.Client sets it, too

@@ -46,7 +46,8 @@ var requestTexts = []string{
 }
 
 // writingTexts begin the errors of a request that net/http refuses when it has a
-// connection and is about to write. The last four are HTTP/2's.
+// connection and is about to write. The last eight are HTTP/2's, but for that of
+// the Trailer, which is HTTP/1's as well.
 var writingTexts = []string{
 	"http: Request.ContentLength=",
 	"http: invalid Host header",
@@ -54,6 +55,10 @@ var writingTexts = []string{
 	"invalid Host header",
 	"invalid request :path ",
 	"invalid HTTP header ",
+	"invalid Trailer key ",
+	"invalid Upgrade request header: ",
+	"invalid Transfer-Encoding request header: ",
+	"invalid Connection request header: ",
 	"request header list larger than peer's advertised limit",
 }
 

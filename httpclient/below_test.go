@@ -247,37 +247,58 @@ func TestH33OneStream(t *testing.T) {
 }
 
 // On HTTP/1 net/http may still write on a connection that it has taken, whatever
-// the context says: it is closed before that can happen.
+// the context says: it is closed before that can happen. Of a plain one below a
+// wrapper nobody knows what it speaks: it is closed if no stream of another
+// request can be on it.
 func TestH33ClosesWhatIsTaken(t *testing.T) {
 	t.Parallel()
-	p := quick()
-	p.MaxAttempts = 1
-	_, err := overBase(t, p, roundTrip(func(req *http.Request) (*http.Response, error) {
-		trace := httptrace.ContextClientTrace(req.Context())
-		trace.GetConn("peer:443")
-		for n := range 2 {
-			c, other := net.Pipe()
-			defer other.Close()
-			trace.GotConn(httptrace.GotConnInfo{Conn: tls.Client(c, &tls.Config{}), Reused: true})
-			trace.WroteHeaders()
-			go drain(other)
-			_, err := c.Write([]byte("GET / HTTP/1.1\r\n"))
-			if n == 0 {
-				assert.NoError(t, err, "write on the first connection")
-			} else {
-				assert.ErrorIs(t, err, io.ErrClosedPipe, "write on the second connection")
-				assert.Error(t, req.Context().Err(), "context of the attempt")
-			}
-		}
-		return nil, context.Cause(req.Context())
-	})).RoundTrip(call(t, t.Context(), "GET", "https://peer/", ""))
-	e, ok := errors.AsType[*retry.Error](err)
-	require.Truef(t, ok, "RoundTrip = %v, want a *retry.Error", err)
-	assert.Equal(t, classify.Ambiguous, e.Attempts[0].Verdict.Class)
-	assert.Equal(t, "closed", e.Attempts[0].Verdict.Reason)
-	assert.Equal(t, 2, e.Attempts[0].Connections)
-	assert.Zero(t, e.Attempts[0].Resends)
-	assert.NotErrorIs(t, err, context.Canceled)
+	inTLS := func(c net.Conn) net.Conn { return tls.Client(c, &tls.Config{}) }
+	plain := func(c net.Conn) net.Conn { return c }
+	for name, row := range map[string]struct {
+		over   func(net.Conn) net.Conn
+		info   httptrace.GotConnInfo
+		closed bool
+	}{
+		"TLS":               {inTLS, httptrace.GotConnInfo{Reused: true}, true},
+		"plain, kept idle":  {plain, httptrace.GotConnInfo{Reused: true, WasIdle: true}, true},
+		"plain, new":        {plain, httptrace.GotConnInfo{}, true},
+		"plain, in use too": {plain, httptrace.GotConnInfo{Reused: true}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := quick()
+			p.MaxAttempts = 1
+			_, err := overBase(t, p, roundTrip(func(req *http.Request) (*http.Response, error) {
+				trace := httptrace.ContextClientTrace(req.Context())
+				trace.GetConn("peer:443")
+				for n := range 2 {
+					c, other := net.Pipe()
+					defer other.Close()
+					info := row.info
+					info.Conn = row.over(c)
+					trace.GotConn(info)
+					trace.WroteHeaders()
+					go drain(other)
+					_, err := c.Write([]byte("GET / HTTP/1.1\r\n"))
+					if n == 0 || !row.closed {
+						assert.NoError(t, err, "write on connection %d", n+1)
+					} else {
+						assert.ErrorIs(t, err, io.ErrClosedPipe, "write on the second connection")
+					}
+					if n > 0 {
+						assert.Error(t, req.Context().Err(), "context of the attempt")
+					}
+				}
+				return nil, context.Cause(req.Context())
+			})).RoundTrip(call(t, t.Context(), "GET", "https://peer/", ""))
+			e, ok := errors.AsType[*retry.Error](err)
+			require.Truef(t, ok, "RoundTrip = %v, want a *retry.Error", err)
+			assert.Equal(t, classify.Ambiguous, e.Attempts[0].Verdict.Class)
+			assert.Equal(t, "closed", e.Attempts[0].Verdict.Reason)
+			assert.Equal(t, 2, e.Attempts[0].Connections)
+			assert.Zero(t, e.Attempts[0].Resends)
+			assert.NotErrorIs(t, err, context.Canceled)
+		})
+	}
 }
 
 // An interim answer is no answer: what breaks after a 103 is not sent again.
@@ -689,5 +710,48 @@ func TestH36(t *testing.T) {
 				assert.EqualValues(t, 4, requests.Load()-before, "requests at the server")
 			})
 		}
+	}
+}
+
+// A layer that may make one attempt leaves repeating to the one below, and does
+// not take that one's attempts for sends that are hidden from both.
+func TestH36BelowOneAttempt(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		script, method, body string // of the script each letter answers a request: c cuts, 5 is a 503 with a hint
+		trusted              bool
+	}{
+		"cuts of a read":                 {"cc2", "GET", "", false},
+		"cuts of an idempotent write":    {"cc2", "PUT", "set", false},
+		"cuts of a keyed write":          {"cc2", "POST", "pay", true},
+		"cuts of one without a body":     {"cc2", "POST", "", true},
+		"answers to a write":             {"552", "POST", "pay", false},
+		"answers to an idempotent write": {"5c2", "PUT", "set", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var requests atomic.Int64
+			p := &onePeer{answer: func(c net.Conn, _ *http.Request, _ int) bool {
+				switch row.script[requests.Add(1)-1] {
+				case 'c':
+					return false
+				case '5':
+					_, err := io.WriteString(c, "HTTP/1.1 503 No\r\nRetry-After-Ms: 1\r\nContent-Length: 0\r\n\r\n")
+					return err == nil
+				}
+				_, err := io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+				return err == nil
+			}}
+			below, above := quick(), quick()
+			below.Key.Honored, above.Key.Honored = row.trusted, row.trusted
+			above.MaxAttempts = 1
+			tr := overBase(t, above, overBase(t, below, fresh(t)))
+			resp, err := tr.RoundTrip(call(t, t.Context(), row.method, "http://"+serve(t, p.serve), row.body))
+			require.NoError(t, err)
+			finish(t, resp)
+			assert.Equal(t, 200, resp.StatusCode)
+			assert.EqualValues(t, 3, requests.Load(), "requests that the peer read")
+			assert.Len(t, httpclient.ReportOf(resp).Attempts, 1, "attempts of the layer above")
+		})
 	}
 }

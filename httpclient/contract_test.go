@@ -516,6 +516,47 @@ func TestH05UpgradedConnection(t *testing.T) {
 	}
 }
 
+// 5. A half of it can be closed, as that of net/http's own: a reverse proxy says
+// so that its client has said all.
+func TestH05HalfOfAnUpgradedConnection(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, http1, func(w http.ResponseWriter, r *http.Request) {
+		c, buffered, err := w.(http.Hijacker).Hijack()
+		if !assert.NoError(t, err) {
+			return
+		}
+		defer c.Close()
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		all, _ := io.ReadAll(buffered)
+		_, _ = io.WriteString(c, strings.ToUpper(string(all)))
+	})
+	upgrade := func(base http.RoundTripper) io.ReadWriteCloser {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", s.URL, nil)
+		require.NoError(t, err)
+		req.Header.Set("Connection", "Upgrade")
+		req.Header.Set("Upgrade", "echo")
+		resp, err := overBase(t, quick(), base).RoundTrip(req)
+		require.NoError(t, err)
+		return resp.Body.(io.ReadWriteCloser)
+	}
+	rw := upgrade(s.base)
+	defer rw.Close()
+	_, err := io.WriteString(rw, "hello")
+	require.NoError(t, err)
+	require.NoError(t, rw.(interface{ CloseWrite() error }).CloseWrite())
+	all, err := io.ReadAll(rw)
+	require.NoError(t, err)
+	assert.Equal(t, "HELLO", string(all))
+
+	whole := upgrade(roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		resp := givenAnswer(req, http.StatusSwitchingProtocols, nil, "")
+		resp.Body = struct{ io.ReadWriteCloser }{upgrade(s.base)}
+		return resp, nil
+	}))
+	defer whole.Close()
+	assert.ErrorIs(t, whole.(interface{ CloseWrite() error }).CloseWrite(), errors.ErrUnsupported)
+}
+
 // closer counts calls of CloseIdleConnections.
 type closer struct {
 	roundTripFunc

@@ -1125,3 +1125,18 @@ func TestH48UnparsableURL(t *testing.T) {
 	_, err = client.Get("http://[::1")
 	assert.Equal(t, classify.Verdict{Class: permanent, Origin: local, Reason: "request"}, classify.Error(err), "Error(%v)", err)
 }
+
+// Semantics 1.5: on HTTP/1 nothing has been sent whose headers were not written:
+// a write that net/http refuses then is not applied.
+func TestAWriteThatIsRefusedBeforeItIsSent(t *testing.T) {
+	t.Parallel()
+	p := &onePeer{answer: says("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")}
+	req := call(t, t.Context(), "POST", "http://"+serve(t, p.serve), "pay")
+	req.URL.RawQuery = "a\x01b"
+	_, err := overBase(t, quick(), fresh(t)).RoundTrip(req)
+	failure, ok := errors.AsType[*retry.Error](err)
+	require.True(t, ok, "RoundTrip failed with a %T: %v", err, err)
+	assert.Equal(t, classify.Verdict{Class: classify.Permanent, Origin: classify.Local, Reason: "request"}, failure.Attempts[0].Verdict)
+	assert.Equal(t, retry.NotApplied, failure.Outcome)
+	assert.Zero(t, p.requests.Load(), "requests that the peer read")
+}

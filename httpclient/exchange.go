@@ -108,12 +108,10 @@ func (x *exchange) send(ctx context.Context, t *retry.Try, r *retry.Result) (reu
 	w := &s.watcher
 	base := x.transport.base()
 	known, ok := base.(*http.Transport)
-	w.cancel, w.avoid = x.limit.cancel, x.avoid
+	w.cancel, w.out, w.avoid = x.limit.cancel, &s.out, x.avoid
 	w.foreign, w.plain = !ok, ok && speaksPlainHTTP2(known, x.request)
 	w.read = isRead(x.request.Method) && x.body == nil
-	if w.read && x.read {
-		w.spare = int32(max(0, min(1, t.Spare)))
-	}
+	w.spare = w.read && x.read && t.Spare > 0
 	out := x.outgoing(w.watch(ctx), s, t)
 	if err := ctx.Err(); err != nil {
 		// The time was over before anything could be sent.
@@ -202,7 +200,8 @@ func (x *exchange) failed(r *retry.Result, err error, trace classify.Trace) {
 		sent = trace.GotConn > 0 || !trace.GetConn
 	default:
 		v = classify.Transport(err, trace)
-		sent = v.Class == classify.Ambiguous || v.Class == classify.Permanent && v.Origin == classify.Local && trace.GotConn > 0
+		sent = v.Class == classify.Ambiguous ||
+			v.Class == classify.Permanent && v.Origin == classify.Local && (trace.HTTP2 && trace.GotConn > 0 || trace.WroteHeaders > 0)
 	}
 	if known {
 		sent = v.Class == classify.Ambiguous
@@ -252,9 +251,9 @@ func (x *exchange) setKey(s *sending, t *retry.Try) {
 	h, policy := s.out.Header, &t.Policy.Key
 	switch {
 	case x.dropKey:
-		names, _ := spellings(h, policy.Header)
-		for _, name := range names {
-			delete(h, name)
+		dropHeader(h, policy.Header)
+		for hop := range hops(x.request) {
+			dropHeader(h, hop.keyHeader())
 		}
 	case t.Key == "" || x.callersKey:
 	default:
@@ -262,6 +261,14 @@ func (x *exchange) setKey(s *sending, t *retry.Try) {
 			s.key[0] = `"` + t.Key + `"`
 		}
 		h[policy.Header] = s.key[:]
+	}
+}
+
+// dropHeader takes a field out of h, in whatever letters its name is written.
+func dropHeader(h http.Header, name string) {
+	names, _ := spellings(h, name)
+	for _, n := range names {
+		delete(h, n)
 	}
 }
 

@@ -108,9 +108,9 @@ const clientTimeoutMargin = 5 * time.Millisecond
 // with a nil error whatever its status, or an error that is an [*retry.Error].
 // Plain errors are those that say, before a call begins, that a field of the
 // Transport or the request cannot be: no Layer, no URL, no host, no Header; to a
-// layer around they are permanent, and nothing was sent. The
-// request is not changed; the bytes of its body may not change until the
-// response's body has been closed.
+// layer around they are permanent, and nothing was sent. The request is not
+// changed; the bytes of its body may not change until the response's body has
+// been closed.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	x := &exchange{transport: t, request: req}
 	if err := x.open(); err != nil {
@@ -190,7 +190,7 @@ func (unsendable) Verdict() classify.Verdict {
 func (x *exchange) Describe(policy *retry.Policy) retry.Request {
 	req := x.request
 	method := cmp.Or(req.Method, http.MethodGet)
-	r := retry.Request{Operation: method, Address: req.URL, Read: isRead(method), Safety: retry.Unsafe}
+	r := retry.Request{Operation: method, Address: x, Read: isRead(method), Safety: retry.Unsafe}
 	if r.Read || isIdempotent(method) {
 		r.Safety = retry.Idempotent
 	}
@@ -202,10 +202,7 @@ func (x *exchange) Describe(policy *retry.Policy) retry.Request {
 	names, values := spellings(req.Header, policy.Key.Header)
 	x.read = r.Read
 	r.Following = x.previousHop()
-	if req.Response != nil && (r.Read || leftOrigin(req)) {
-		// A key is known only at the origin that it was first sent to, and the
-		// GET after a redirected write is no write.
-		x.dropKey = true
+	if x.dropKey = leftKey(req, r.Read); x.dropKey {
 		return r
 	}
 	if len(names) > 0 && len(values) == 0 {
@@ -235,6 +232,9 @@ func (x *exchange) Describe(policy *retry.Policy) retry.Request {
 	}
 	return r
 }
+
+// String returns where the request goes.
+func (x *exchange) String() string { return x.request.URL.String() }
 
 // clientEnd returns when a call has to be over that an http.Client with Timeout
 // makes; ok is false for any other.

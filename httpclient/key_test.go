@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -319,6 +320,20 @@ func TestH26InvalidKey(t *testing.T) {
 	assert.Equal(t, 3, sends, "requests sent with the longest key")
 }
 
+// post makes a write that has header h, and returns the response, read to its end.
+func post(t *testing.T, c *http.Client, url string, h http.Header) *http.Response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), "POST", url, strings.NewReader("amount=12"))
+	require.NoError(t, err)
+	if h != nil {
+		req.Header = h.Clone()
+	}
+	resp, err := c.Do(req)
+	require.NoError(t, err)
+	readAll(t, resp)
+	return resp
+}
+
 // elsewhere is a request as another origin saw it.
 type elsewhere struct{ method, body, key string }
 
@@ -334,15 +349,6 @@ func TestH27KeyStaysAtItsOrigin(t *testing.T) {
 		"made here":     {},
 		"the caller's":  {"Idempotency-Key": {"own-key"}},
 		"small letters": {"idempotency-key": {"own-key"}},
-	}
-	post := func(t *testing.T, c *http.Client, url string, h http.Header) *http.Response {
-		req, err := http.NewRequestWithContext(t.Context(), "POST", url, strings.NewReader("amount=12"))
-		require.NoError(t, err)
-		req.Header = h.Clone()
-		resp, err := c.Do(req)
-		require.NoError(t, err)
-		readAll(t, resp)
-		return resp
 	}
 	t.Run("the GET after a redirect", func(t *testing.T) {
 		overProtocols(t, func(t *testing.T, protocol string) {
@@ -450,6 +456,107 @@ func TestH27KeyStaysAtItsOrigin(t *testing.T) {
 			assert.Len(t, taken(), 1)
 		}
 	})
+}
+
+// 24, 27. Where a request goes is what its caller said: a base that finds the
+// server by another URL, as service discovery does, has not left the origin.
+func TestH24OverARewritingBase(t *testing.T) {
+	t.Parallel()
+	var keys []string
+	s := newSite(t, http1, func(w http.ResponseWriter, r *http.Request) {
+		keys = append(keys, r.Header.Get("Idempotency-Key"))
+		_, _ = io.Copy(io.Discard, r.Body)
+		if r.URL.Path == "/a" {
+			http.Redirect(w, r, "/b", http.StatusTemporaryRedirect)
+		}
+	})
+	found, err := url.Parse(s.URL)
+	require.NoError(t, err)
+	tr := overBase(t, honoured(), roundTripFunc(func(r *http.Request) (*http.Response, error) {
+		r = r.Clone(r.Context())
+		r.URL.Host = found.Host
+		return s.base.RoundTrip(r)
+	}))
+	for _, rt := range []*httpclient.Transport{tr, overBase(t, honoured(), tr)} {
+		keys = nil
+		client := httpclient.ForLayer(rt.Layer)
+		client.Transport = rt
+		resp := post(t, client, "http://payments.internal/a", nil)
+		assert.Equal(t, 200, resp.StatusCode)
+		require.Len(t, keys, 2, "requests")
+		assert.NotEmpty(t, keys[0])
+		assert.Equal(t, keys[0], keys[1], "key of the second hop")
+	}
+}
+
+// 27. The key goes to no other origin under the name that the first one has for
+// it either, and not with the read after a 303.
+func TestH27KeyUnderAnotherName(t *testing.T) {
+	t.Parallel()
+	var seen []http.Header
+	other := newSite(t, http1, func(_ http.ResponseWriter, r *http.Request) { seen = append(seen, r.Header) })
+	home := newSite(t, http1, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/303":
+			http.Redirect(w, r, other.URL, http.StatusSeeOther)
+		case "/307":
+			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+		case "/both":
+			http.Redirect(w, r, "/read", http.StatusSeeOther)
+		case "/read":
+			assert.Empty(t, r.Header.Get("PayPal-Request-Id"), "key of the read after a 303")
+			http.Redirect(w, r, other.URL, http.StatusFound)
+		}
+	})
+	p := honoured()
+	p.Key.Header = "PayPal-Request-Id"
+	l, err := retry.NewLayer(retry.Organization{Default: honoured(), Destinations: map[string]retry.Policy{home.URL: p}}, nil)
+	require.NoError(t, err)
+	clients := map[string]*http.Client{
+		"of its own":   {Transport: &httpclient.Transport{Layer: l}},
+		"of the layer": httpclient.ForLayer(l),
+	}
+	for name, c := range clients {
+		for _, path := range []string{"/303", "/307", "/both"} {
+			for _, own := range []http.Header{nil, {"Paypal-Request-Id": {"mine"}}, {"paypal-request-id": {"mine"}}} {
+				seen = nil
+				resp := post(t, c, home.URL+path, own)
+				if name == "of the layer" && path != "/both" {
+					assert.Empty(t, seen, "requests that the other origin saw, of %s", path)
+					continue
+				}
+				assert.Equal(t, 200, resp.StatusCode)
+				require.Len(t, seen, 1)
+				for _, header := range []string{"PayPal-Request-Id", "Idempotency-Key"} {
+					assert.Empty(t, seen[0].Get(header), "%s at the other origin, of %s with %v", header, path, own)
+				}
+			}
+		}
+		c.CloseIdleConnections()
+	}
+}
+
+// 25. A header of the caller's on a read stays on its way within the origin.
+func TestH25OfARead(t *testing.T) {
+	t.Parallel()
+	for _, code := range []int{http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
+		var seen []string
+		s := newSite(t, http1, func(w http.ResponseWriter, r *http.Request) {
+			seen = append(seen, r.Header.Get("X-Request-Id"))
+			if r.URL.Path == "/a" {
+				http.Redirect(w, r, "/b", code)
+			}
+		})
+		p := quick()
+		p.Key.Header = "X-Request-Id"
+		req, err := http.NewRequestWithContext(t.Context(), "GET", s.URL+"/a", nil)
+		require.NoError(t, err)
+		req.Header.Set("X-Request-Id", "mine")
+		resp, err := (&http.Client{Transport: overBase(t, p, s.base)}).Do(req)
+		require.NoError(t, err)
+		readAll(t, resp)
+		assert.Equal(t, []string{"mine", "mine"}, seen, "%d", code)
+	}
 }
 
 // 28. The key is sent from attempt 1 on, also with one attempt.

@@ -728,6 +728,22 @@ func TestNothingLeaksOfRepeats(t *testing.T) {
 	assert.EqualValues(t, 1, dialed.Load(), "connections dialed")
 }
 
+// A server may say for long that it is still at it.
+func TestManyInterimResponses(t *testing.T) {
+	t.Parallel()
+	overProtocols(t, func(t *testing.T, protocol string) {
+		s := newSite(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+			for range 500 {
+				w.WriteHeader(http.StatusProcessing)
+			}
+		})
+		resp, err := (&http.Client{Transport: overBase(t, quick(), s.base)}).Post(s.URL, "text/plain", strings.NewReader("x"))
+		require.NoError(t, err)
+		readAll(t, resp)
+		assert.Equal(t, 200, resp.StatusCode)
+	})
+}
+
 // A server that sends 1xx responses without end cannot hold a call: net/http
 // leaves their number to a hook where there is one.
 func TestInterimResponsesAreBounded(t *testing.T) {
@@ -739,7 +755,7 @@ func TestInterimResponsesAreBounded(t *testing.T) {
 		}
 		drain(req.Body)
 		for {
-			if _, err := io.WriteString(c, "HTTP/1.1 102 Processing\r\n\r\n"); err != nil {
+			if _, err := io.WriteString(c, "HTTP/1.1 102 Processing\r\nX: "+strings.Repeat("x", 16<<10)+"\r\n\r\n"); err != nil {
 				return
 			}
 		}

@@ -1,6 +1,7 @@
 package httpclient
 
 import (
+	"iter"
 	"net/http"
 
 	"github.com/reintento/reintento/retry"
@@ -25,14 +26,51 @@ func (x *exchange) previousHop() *retry.Call {
 	return call.Outermost()
 }
 
-// leftOrigin reports whether a hop on the way to req led to another origin.
-func leftOrigin(req *http.Request) bool {
-	for req.Response != nil && req.Response.Request != nil {
-		last := req.Response.Request
-		if origin(last) != origin(req) {
+// hop is one request on the way to another: that which a transport of this module
+// was given, where there was one. A base may have sent it to another URL.
+type hop struct {
+	status  int // by which it was redirected
+	request *http.Request
+	via     *Transport // nil if it is not known
+}
+
+// hops yields the redirected requests on the way to req, the last one first.
+func hops(req *http.Request) iter.Seq[hop] {
+	return func(yield func(hop) bool) {
+		for r := req.Response; r != nil && r.Request != nil; r = r.Request.Response {
+			h := hop{status: r.StatusCode, request: r.Request}
+			if call, ok := retry.CallOf(r.Request.Context()); ok {
+				if x, ok := call.Outermost().Address().(*exchange); ok {
+					h.request, h.via = x.request, x.transport
+				}
+			}
+			if !yield(h) {
+				return
+			}
+		}
+	}
+}
+
+// keyHeader returns the name of the header in which the hop's destination takes
+// its keys.
+func (h hop) keyHeader() string {
+	if h.via == nil {
+		return ""
+	}
+	p, _ := h.via.Layer.Policy(h.via.to(h.request).Name())
+	return p.Key.Header
+}
+
+// leftKey reports whether no key may go where req goes: one is known only at the
+// origin that it was first sent to, and what reads the result of a write is no
+// write.
+func leftKey(req *http.Request, read bool) bool {
+	at := origin(req)
+	for h := range hops(req) {
+		elsewhere := h.status != http.StatusTemporaryRedirect && h.status != http.StatusPermanentRedirect
+		if origin(h.request) != at || read && elsewhere {
 			return true
 		}
-		req = last
 	}
 	return false
 }

@@ -180,3 +180,12 @@ type upgradedBody struct {
 	*responseBody
 	io.Writer
 }
+
+// CloseWrite ends what is written, where the connection can do so: what the other
+// side still says can be read after that.
+func (b *upgradedBody) CloseWrite() error {
+	if c, ok := b.content.(interface{ CloseWrite() error }); ok {
+		return c.CloseWrite()
+	}
+	return fmt.Errorf("httpclient: CloseWrite: %w", errors.ErrUnsupported)
+}

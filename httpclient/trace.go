@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/reintento/reintento/classify"
+	"github.com/reintento/reintento/retry"
 )
 
 // watcher collects how far one send came, and keeps the layer below from
@@ -19,12 +20,13 @@ import (
 // returned, so it is never used twice.
 type watcher struct {
 	cancel context.CancelCauseFunc
-	avoid  *watcher // of the send whose answer asked for another connection than its own
+	out    *http.Request // what is sent
+	avoid  *watcher      // of the send whose answer asked for another connection than its own
 
-	spare   int32 // how often a read may be sent again
-	read    bool  // a read without body, which net/http sends again on its own
-	plain   bool  // HTTP/2 may be spoken without TLS, where a connection does not tell
-	foreign bool  // the base is not net/http's
+	spare   bool // a read that may be sent again, once
+	read    bool // a read without body, which net/http sends again on its own
+	plain   bool // HTTP/2 may be spoken without TLS, where a connection does not tell
+	foreign bool // the base is not net/http's
 
 	// What hooks tell, see classify.Trace.
 	getConn, reused, firstByte, http2 bool
@@ -33,7 +35,8 @@ type watcher struct {
 	avoided  bool     // the connection obtained last was the one to avoid
 	another  bool     // the base has sent a request of its own after an answer
 	over     bool     // the base has returned: what hooks tell now comes too late
-	interims int32    // 1xx seen: what was seen of a response was no answer
+	interims int32    // bytes of the 1xx seen: what was seen of a response was no answer
+	below    int32    // attempts that layers below have begun
 	cut      int32    // connections on which the request was kept from being sent again
 	conn     net.Conn // obtained last
 
@@ -43,7 +46,7 @@ type watcher struct {
 
 func (w *watcher) watch(ctx context.Context) context.Context {
 	w.hooks.GetConn, w.hooks.GotConn, w.hooks.WroteHeaders = w.onGetConn, w.onGotConn, w.onWroteHeaders
-	if w.spare == 0 {
+	if !w.spare {
 		// Nothing may be sent again: only an answer tells the base's own next
 		// request from that.
 		w.hooks.GotFirstResponseByte, w.hooks.Got1xxResponse = w.onFirstByte, w.onInterim
@@ -69,6 +72,11 @@ func (w *watcher) onGotConn(info httptrace.GotConnInfo) {
 	if w.over {
 		return
 	}
+	if n := int32(retry.AttemptsBelow(w.out.Context())); n != w.below {
+		// A layer below repeats by itself, since this one may not. What it sends
+		// is not hidden, and its to watch.
+		w.below, w.gotConn, w.wroteHeaders, w.firstByte, w.interims, w.another = n, 0, 0, false, 0, false
+	}
 	second := w.gotConn > 0
 	old := w.http2
 	w.gotConn++
@@ -81,7 +89,11 @@ func (w *watcher) onGotConn(info httptrace.GotConnInfo) {
 		info.Conn.Close()
 		return
 	}
-	if !second || w.wroteHeaders <= w.spare || !old && !w.read {
+	written := w.wroteHeaders > 0
+	if w.spare {
+		written = w.wroteHeaders > 1
+	}
+	if !second || !written || !old && !w.read {
 		return
 	}
 	if w.firstByte && w.interims == 0 && !w.another {
@@ -92,9 +104,19 @@ func (w *watcher) onGotConn(info httptrace.GotConnInfo) {
 	}
 	w.cut++
 	w.cancel(errSentAgain)
-	if !w.http2 {
+	if !w.http2 || w.isAlone(info) {
 		info.Conn.Close()
 	}
+}
+
+// isAlone reports whether a connection of which a base that is not net/http's
+// does not say what it speaks carries nothing else: it may be HTTP/1, on which
+// ending the context does not keep the request from being sent.
+func (w *watcher) isAlone(info httptrace.GotConnInfo) bool {
+	if _, ok := info.Conn.(*tls.Conn); ok || !w.foreign {
+		return false
+	}
+	return info.Conn != nil && (!info.Reused || info.WasIdle)
 }
 
 func (w *watcher) onWroteHeaders() {
@@ -111,22 +133,30 @@ func (w *watcher) onFirstByte() {
 	w.firstByte = true
 }
 
-// maxInterims is how many 1xx responses one request may have. Where a hook sees
-// them net/http leaves the bound to it.
-const maxInterims = 100
+// maxInterims is how many bytes of 1xx responses one request may have: as many as
+// net/http allows by default, which leaves the bound to a hook where there is one.
+const maxInterims = 10 << 20
 
 // onInterim sees a 1xx: nothing is answered by it, and a request that fails after
 // it can be sent again below.
-func (w *watcher) onInterim(int, textproto.MIMEHeader) error {
+func (w *watcher) onInterim(_ int, h textproto.MIMEHeader) error {
+	const each = 32 // bytes at least, of a response and of a field
+	size := each
+	for name, values := range h {
+		for _, v := range values {
+			size += len(name) + len(v) + each
+		}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.interims++; w.interims > maxInterims {
+	if size > maxInterims-int(w.interims) {
 		return errInterims
 	}
+	w.interims += int32(size)
 	return nil
 }
 
-var errInterims = errors.New("httpclient: more than 100 interim responses (1xx) to one request")
+var errInterims = errors.New("httpclient: more than 10 MiB of interim responses (1xx) to one request")
 
 // facts returns what is known when the base has returned, and on how many
 // connections the request was sent, as far as they are seen.

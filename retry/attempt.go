@@ -33,9 +33,10 @@ type mark struct {
 	ledger     atomic.Pointer[ledger] // see book; closed when the attempt is over
 	number     int32                  // of the outermost layer, from 1
 	limit      int32
-	keyed      bool // the caller trusts the keys of all writes in the attempt
-	idempotent bool // the caller declared that it may be repeated whatever is in it
-	remote     bool // the layer above is in another process
+	below      atomic.Int32 // attempts that layers below have begun which repeat by themselves
+	keyed      bool         // the caller trusts the keys of all writes in the attempt
+	idempotent bool         // the caller declared that it may be repeated whatever is in it
+	remote     bool         // the layer above is in another process
 }
 
 // book returns where calls below enter what they did; nil for another process.
@@ -96,6 +97,16 @@ func (a *attempt) Value(key any) any {
 func AttemptOf(ctx context.Context) int {
 	if m := liveMark(ctx); m != nil {
 		return int(m.number)
+	}
+	return 0
+}
+
+// AttemptsBelow returns how many attempts layers directly below have begun by now
+// in the attempt that ctx belongs to. It is 0 where this layer repeats, for then
+// they do not.
+func AttemptsBelow(ctx context.Context) int {
+	if m := liveMark(ctx); m != nil {
+		return int(m.below.Load())
 	}
 	return 0
 }

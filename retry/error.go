@@ -59,12 +59,8 @@ type Error struct {
 }
 
 // Error says in one line what happened, what is known of the effect, and what
-// the caller can do.
+// the caller can do. Of errors in it, see [Plain].
 func (e *Error) Error() string {
-	return strings.ReplaceAll(e.text(), "\n", "; ") // of several joined errors each has a line
-}
-
-func (e *Error) text() string {
 	var b strings.Builder
 	b.WriteString("retry: ")
 	if e.Operation != "" {
@@ -73,7 +69,7 @@ func (e *Error) text() string {
 	if e.Destination != "" {
 		b.WriteString("to " + e.Destination + ": ")
 	}
-	fmt.Fprintf(&b, "%v after ", e.Stop)
+	b.WriteString(Plain(e.Stop) + " after ")
 	switch len(e.Attempts) {
 	case 0:
 		b.WriteString("no attempt")
@@ -83,7 +79,7 @@ func (e *Error) text() string {
 		fmt.Fprintf(&b, "%d attempts in %v", len(e.Attempts), round(e.elapsed))
 	}
 	if e.Last != nil {
-		fmt.Fprintf(&b, ": %v", e.Last)
+		b.WriteString(": " + Plain(e.Last))
 	}
 	if e.inner {
 		return b.String()

@@ -49,7 +49,8 @@ func (k EventKind) String() string {
 }
 
 // Event is one thing that happened to a call or a destination. It holds no
-// header value, query or user info, the idempotency key aside.
+// header value, query or user info, the idempotency key aside and but for what
+// stands in the errors of others, which [Plain] prints.
 //
 // Kind and Destination are always set. An EventBreakerChange has Breaker beside
 // them and nothing else. Every other kind has what is known of the call:

@@ -159,6 +159,10 @@ func (c *Call) Outermost() *Call {
 	return c
 }
 
+// Address returns what the transport said in [Request] of where the call goes; nil
+// for a function.
+func (c *Call) Address() fmt.Stringer { return c.request.Address }
+
 // exchange adapts an Exchange to the loop.
 type exchange struct {
 	Call

@@ -53,12 +53,12 @@ func LogTo(l *slog.Logger) Observer {
 		case EventStop:
 			attrs = append(attrs,
 				slog.Int("attempts", e.Attempt), slog.String("outcome", e.Outcome.String()),
-				slog.String("stop", e.Stop.Error()), slog.Duration("elapsed", e.Duration))
+				slog.String("stop", Plain(e.Stop)), slog.Duration("elapsed", e.Duration))
 			if e.Verdict.Reason != "" {
 				attrs = append(attrs, slog.String("class", e.Verdict.Class.String()), slog.String("reason", e.Verdict.Reason))
 			}
 			if e.Err != nil {
-				attrs = append(attrs, slog.String("error", e.Err.Error()))
+				attrs = append(attrs, slog.String("error", Plain(e.Err)))
 			}
 		case EventPushback:
 			attrs = append(attrs, slog.Duration("wait", e.Wait))

@@ -44,8 +44,8 @@
 // [Exchange] is what a transport implements and [Destination.Exchange] runs,
 // with [Request], [Try] and [Result]; a [Call] tells the rest. [Passage] saves an
 // allocation. [Mark] is what to tell another process of an attempt, which takes
-// it up with [WithMark]. [Within], [CallOf], [SafetyOf] and [AttemptOf] ask a
-// context.
+// it up with [WithMark]. [Within], [CallOf], [SafetyOf], [AttemptOf] and
+// [AttemptsBelow] ask a context. [Plain] prints errors.
 package retry
 
 import (

@@ -66,7 +66,7 @@ func attemptSpan(ctx context.Context, t trace.Tracer, e retry.Event, about []att
 	if e.Failed {
 		description := "" // a status says it all
 		if e.Err != nil {
-			description = e.Err.Error()
+			description = retry.Plain(e.Err)
 		}
 		span.SetStatus(codes.Error, description)
 	}
