@@ -41,7 +41,8 @@ func (c Class) String() string {
 }
 
 // Origin is whom a failure speaks about. The zero value is Remote. Only Remote
-// is charged to a destination's breaker and budget.
+// is charged to a destination's breaker, and a retry that failed in this process
+// before anything was sent costs no budget.
 type Origin uint8
 
 const (

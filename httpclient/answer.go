@@ -29,6 +29,9 @@ func (x *exchange) answered(r *retry.Result, resp *http.Response, t *retry.Try) 
 	refused := failed && refusesRepeat(resp.Header)
 	own, declared := t.Policy.Statuses[code]
 	if declared {
+		if !failed {
+			v.RetryAfter, _ = classify.RetryAfter(resp.Header, time.Now())
+		}
 		failed = true
 		v.Reason = "http_" + strconv.Itoa(code)
 		if !refused {

@@ -184,13 +184,15 @@ func TestH48BodyCutByTime(t *testing.T) {
 		client    time.Duration
 		caller    func(context.Context) (context.Context, context.CancelFunc)
 		reason    string
+		origin    classify.Origin
 	}{
 		"the attempt's time": {operation: short, reason: "timeout"},
-		"Client.Timeout":     {operation: whole, client: time.Second, reason: "timeout"},
-		"the caller's deadline": {operation: whole, reason: "canceled", caller: func(ctx context.Context) (context.Context, context.CancelFunc) {
+		// It is neither the caller of Do that has gone, nor is the callee to blame.
+		"Client.Timeout": {operation: whole, client: time.Second, reason: "timeout", origin: classify.Local},
+		"the caller's deadline": {operation: whole, reason: "canceled", origin: classify.Caller, caller: func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return context.WithTimeout(ctx, time.Second)
 		}},
-		"the caller": {operation: whole, reason: "canceled", caller: func(ctx context.Context) (context.Context, context.CancelFunc) {
+		"the caller": {operation: whole, reason: "canceled", origin: classify.Caller, caller: func(ctx context.Context) (context.Context, context.CancelFunc) {
 			ctx, cancel := context.WithCancel(ctx)
 			time.AfterFunc(time.Second, cancel)
 			return ctx, cancel
@@ -238,10 +240,7 @@ func TestH48BodyCutByTime(t *testing.T) {
 							attempts = 3
 						}
 						require.Len(t, e.Attempts, attempts, "attempts of %v", err)
-						want := classify.Verdict{Class: ambiguous, Repeatable: o.safety != retry.Unsafe, Reason: row.reason}
-						if row.caller != nil {
-							want.Origin = classify.Caller
-						}
+						want := classify.Verdict{Class: ambiguous, Origin: row.origin, Repeatable: o.safety != retry.Unsafe, Reason: row.reason}
 						assert.Equal(t, want, e.Attempts[0].Verdict, "verdict of %v", e.Attempts[0].Err)
 						assert.Equal(t, !o.read(), errors.Is(err, retry.ErrOutcomeUnknown), "Is(%v, ErrOutcomeUnknown)", err)
 						if o.read() {

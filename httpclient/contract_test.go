@@ -124,6 +124,31 @@ func TestH01RequestUnchanged(t *testing.T) {
 	})
 }
 
+// 1. Nor is it by a base that writes to the request it got, and what it wrote is
+// gone in the next attempt.
+//
+// B29: later calls inherit stale values.
+func TestH01BaseThatWrites(t *testing.T) {
+	t.Parallel()
+	var queries, headers []string
+	tr := overBase(t, quick(), roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		req.URL.RawQuery += "&signed"
+		req.Header.Add("Signature", "x")
+		queries, headers = append(queries, req.URL.RawQuery), append(headers, fmt.Sprint(req.Header["Signature"]))
+		return givenAnswer(req, http.StatusServiceUnavailable, nil, ""), nil
+	}))
+	req, err := http.NewRequestWithContext(t.Context(), "GET", "http://host.example/?q=1", nil)
+	require.NoError(t, err)
+	before := likenessOf(req)
+	resp, err := tr.RoundTrip(req)
+	require.NoError(t, err)
+	readAll(t, resp)
+	assert.Equal(t, before, likenessOf(req))
+	assert.Equal(t, "http://host.example/?q=1", req.URL.String())
+	assert.Equal(t, []string{"q=1&signed", "q=1&signed", "q=1&signed"}, queries)
+	assert.Equal(t, []string{"[x]", "[x]", "[x]"}, headers)
+}
+
 // watchedAt is a body that can be read anywhere.
 type watchedAt struct {
 	*bytes.Reader

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -45,6 +46,7 @@ type exchange struct {
 type sending struct {
 	watcher watcher
 	out     http.Request
+	url     url.URL   // of out, where the base may write to it
 	key     [1]string // the value of its header
 }
 
@@ -221,6 +223,10 @@ func (x *exchange) outgoing(ctx context.Context, s *sending, t *retry.Try) *http
 	*out = *x.request.WithContext(ctx)
 	if out.Header = (http.Header{}); len(x.request.Header) > 0 {
 		out.Header = x.request.Header.Clone()
+	}
+	if s.watcher.foreign { // which should not change a request, but may
+		s.url = *x.request.URL
+		out.URL = &s.url
 	}
 	//lint:ignore SA1019 http.Client with Timeout sets it, too
 	out.Cancel = nil // the context stands for it

@@ -127,11 +127,11 @@ func (b *responseBody) broken(err error) error {
 	v := classify.Verdict{Class: classify.Ambiguous, Origin: classify.Remote, Reason: "body", Repeatable: x.safety != retry.Unsafe}
 	switch {
 	case x.limit.isOver():
-		err, v.Reason = errClientTimeout, "timeout"
+		err, v.Origin, v.Reason = errClientTimeout, classify.Caller, "timeout"
 	case x.ctx.Err() == context.Canceled:
 		v.Origin, v.Reason = classify.Caller, "canceled"
 	case x.ctx.Err() != nil:
-		v.Reason = "timeout"
+		v.Origin, v.Reason = classify.Caller, "timeout"
 	case x.transport.BodyIdleTimeout > 0 && errors.Is(err, context.Canceled):
 		err = errBodyIdle
 	}

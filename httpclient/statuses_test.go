@@ -581,3 +581,25 @@ func TestH48SeeOtherInsideDo(t *testing.T) {
 		})
 	}
 }
+
+// H48: a status that a destination declares a failure is repeated no earlier than
+// its hint says, also where the table has it as a success.
+func TestH48HintOfADeclaredFailure(t *testing.T) {
+	t.Parallel()
+	for _, code := range []int{200, 202, 304, 404, 500} {
+		synctest.Test(t, func(t *testing.T) {
+			base := inBubble(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Retry-After", "2")
+				w.WriteHeader(code)
+			})
+			p := quick()
+			p.Statuses = map[int]classify.Class{code: retryable}
+			start := time.Now()
+			resp, err := overBase(t, p, base).RoundTrip(call(t, t.Context(), "GET", "http://callee.test/", ""))
+			require.NoError(t, err)
+			readAll(t, resp)
+			assert.Len(t, httpclient.ReportOf(resp).Attempts, 3, "%d: attempts", code)
+			assert.GreaterOrEqual(t, time.Since(start), 4*time.Second, "%d: time", code)
+		})
+	}
+}

@@ -263,6 +263,12 @@ func TestH37ClientTimeout(t *testing.T) {
 				e, ok := errors.AsType[*retry.Error](err)
 				require.Truef(t, ok, "Do = %v, want a *retry.Error", err)
 				assert.Len(t, e.Attempts, c.attempts)
+				// B117: the caller's impatience is no evidence against the server.
+				origin := classify.Caller
+				if c.deadline > 0 {
+					origin = classify.Remote
+				}
+				assert.Equal(t, origin, e.Attempts[len(e.Attempts)-1].Verdict.Origin, "origin")
 				u, ok := errors.AsType[*url.Error](err)
 				require.Truef(t, ok, "Do = %v, want a *url.Error", err)
 				assert.True(t, u.Timeout(), "Timeout of %v", err)

@@ -48,7 +48,9 @@ func TestTheArithmeticOfTheBudget(t *testing.T) {
 		{"a repeat answered with 429", []error{errRefused, status{classify.Retryable, 429}}, 1},
 		{"a repeat answered with 500", []error{errRefused, status{classify.Ambiguous, 500}}, 1},
 		{"a repeat answered with 501", []error{errRefused, status{classify.Permanent, 501}}, 1},
-		{"a repeat that could not be sent from here", []error{errRefused, localFault{}}, 1},
+		{"a repeat that could not be sent from here", []error{errRefused, localFault{}}, 0},
+		{"repeats that could not be sent from here", []error{errRefused, classify.As(classify.Retryable, localFault{}), errNo}, 0},
+		{"a repeat that somebody below has cancelled", []error{errRefused, context.Canceled, errNo}, 1},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			d := to(t, bucket(retry.Budget{PerSecond: 1e-12}, 3))

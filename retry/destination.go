@@ -145,7 +145,7 @@ func newBreaker(name string, p *Policy, o *Options) *breaker.Breaker {
 // under returns the state under a new policy p in place of old.
 func (s *state) under(p, old *Policy, o *Options) *state {
 	next := *s
-	if p.Breaker != old.Breaker {
+	if p.Breaker.WithDefaults() != old.Breaker.WithDefaults() {
 		next.breaker = newBreaker(s.name, p, o)
 	}
 	if p.Budget != old.Budget {

@@ -223,6 +223,13 @@ func TestLogToWritesALineForWhatMatters(t *testing.T) {
 		done()
 		assert.Equal(t, `level=DEBUG msg="retry left to the layer above" destination=payments`+"\n", lines(), "a suppressed layer")
 
+		ctx, done = retry.WithMark(t.Context(), 1, 3)
+		require.Error(t, d.Do(ctx, retry.Unsafe, failing(errCut).op))
+		done()
+		assert.Equal(t, `level=DEBUG msg="retry left to the layer above" destination=payments`+"\n"+
+			`level=DEBUG msg="gave up" destination=payments attempts=1 outcome=unknown stop="outcome unknown" elapsed=0s class=ambiguous reason=unknown error="the answer was lost"`+"\n",
+			lines(), "a failure that is the layer above's to repeat")
+
 		d = to(t, fragile, retry.LogTo(logger))
 		_ = d.Do(t.Context(), retry.Unsafe, failing(errRefused).op)
 		assert.Contains(t, lines(), "level=INFO msg=\"breaker changed\" destination=payments from=closed to=open retry_at=2000-01-01T00:00:0", "a breaker's change")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/reintento/reintento/breaker"
 	"github.com/reintento/reintento/classify"
@@ -61,11 +62,26 @@ func (c *Call) correct(r *Result) {
 	switch {
 	case r.Err != nil && c.ctx.Err() != nil:
 		v.Origin, v.Reason = classify.Caller, "canceled"
+	case r.Err != nil && v.Reason == "timeout" && c.callersTimeIsUp():
+		v.Origin = classify.Caller
 	case v.Origin == classify.Caller:
 		v.Origin = classify.Local // somebody below has cancelled: that speaks neither about the caller nor about the callee
 	case c.hadItsRepeat(*v):
 		v.Class = classify.Permanent
 	}
+}
+
+// neverSent reports whether an attempt failed in this process, before the callee
+// had anything of it.
+func neverSent(v classify.Verdict) bool {
+	return v.Origin == classify.Local && v.Class != classify.Ambiguous
+}
+
+// callersTimeIsUp reports whether the time is over that the caller has given the
+// request by other means than its context.
+func (c *Call) callersTimeIsUp() bool {
+	end := c.request.Until
+	return !end.IsZero() && time.Until(end) <= 0
 }
 
 // repeatedOnce are the statuses that are worth one repeat: a callee that is asked

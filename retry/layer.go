@@ -62,7 +62,7 @@ func (l *Layer) Replace(o Organization) error {
 	defer l.mu.Unlock()
 	for name, e := range l.states {
 		k := e.Value.(*kept)
-		p, named := org.policy(name)
+		p, _, named := org.find(name)
 		e.Value = &kept{policy: p, named: named, state: k.state.under(p, k.policy, l.opts)}
 	}
 	l.org = org
@@ -90,7 +90,7 @@ func (l *Layer) Policy(destination string) (p Policy, under string) {
 	l.mu.Lock()
 	org := l.org
 	l.mu.Unlock()
-	found, under := org.find(destination)
+	found, under, _ := org.find(destination)
 	p = found.clone()
 	p.Breaker = p.Breaker.WithDefaults()
 	return p, under
@@ -119,7 +119,7 @@ func (l *Layer) peek(name string) DestinationState {
 		k := e.Value.(*kept)
 		return k.state.snapshot(k.policy)
 	}
-	p, _ := l.org.policy(name)
+	p, _, _ := l.org.find(name)
 	return newState(name, p, l.opts).snapshot(p)
 }
 
@@ -127,7 +127,7 @@ func (l *Layer) peek(name string) DestinationState {
 func (l *Layer) add(name string) *list.Element {
 	for len(l.states) >= l.opts.MaxDestinations && l.evict() {
 	}
-	p, named := l.org.policy(name)
+	p, _, named := l.org.find(name)
 	e := l.order.PushFront(&kept{policy: p, named: named, state: newState(name, p, l.opts)})
 	l.states[name] = e
 	return e

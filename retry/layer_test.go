@@ -37,6 +37,7 @@ func TestHandlesOfOneLayerShareState(t *testing.T) {
 func TestTheMostExactNameGivesThePolicy(t *testing.T) {
 	named := map[string]int{ // by the number of attempts
 		"bank.example.com:8443": 2, "bank.example.com": 3, "*.example.com": 4, "*.eu.example.com": 5, "ledger": 6, "https://shop.test:443": 7, "[::1]:80": 8, "::1": 9,
+		"both.test:80": 2, "both.test": 3, "http://whole.test": 4, "https://whole.test:443": 5,
 	}
 	o := retry.Organization{Default: retry.Policy{MaxAttempts: 1}, Destinations: map[string]retry.Policy{}}
 	for name, n := range named {
@@ -51,6 +52,8 @@ func TestTheMostExactNameGivesThePolicy(t *testing.T) {
 		"ledger": 6, "Ledger": 6, "https://ledger:443": 6,
 		"https://shop.test:443": 7, "https://shop.test": 7, "http://shop.test:80": 1, "http://shop.test": 1, "shop.test": 1,
 		"http://[::1]:80": 8, "http://[::1]": 8, "http://[::1]:81": 9,
+		"http://both.test": 2, "http://both.test:80": 2, "https://both.test": 3, "https://both.test:80": 2, "both.test": 3, "both.test:80": 2,
+		"http://whole.test:80": 4, "http://whole.test:81": 1, "https://whole.test": 5,
 		"example.com": 1, "badexample.com": 1, "": 1, "://": 1, "elsewhere": 1,
 	} {
 		assert.Equal(t, want, l.To(name).Snapshot().MaxAttempts, "attempts of %q", name)
@@ -116,6 +119,29 @@ func TestALayerForgetsWhatItNeedNotKnow(t *testing.T) {
 		assert.Contains(t, known, "host-9999", "the last one")
 		assert.NotContains(t, known, "host-0", "the first one")
 	})
+}
+
+// What is named is kept for good, but not what lies at ports of a named host: these can come from outside.
+func TestALayerForgetsThePortsOfANamedHost(t *testing.T) {
+	named := []string{"http://a.test", "https://a.test", "a.test", "http://b.test:8080", "https://c.test", "[::1]:81", "ledger"}
+	o := retry.Organization{Destinations: map[string]retry.Policy{
+		"a.test": {}, "b.test:8080": {}, "https://c.test:443": {}, "[::1]:81": {}, "ledger": {},
+	}}
+	l := layer(t, o, &retry.Options{MaxDestinations: 10})
+	for _, name := range named {
+		require.NoError(t, l.To(name).Do(t.Context(), retry.Unsafe, failing().op))
+	}
+	for i := 1000; i < 1100; i++ {
+		for _, format := range []string{"http://a.test:%d", "a.test:%d", "x%d://a.test", "http://b.test:%d", "http://[::1]:%d"} {
+			require.NoError(t, l.To(fmt.Sprintf(format, i)).Do(t.Context(), retry.Unsafe, failing().op))
+		}
+	}
+	var kept []string
+	for _, s := range l.Snapshot() {
+		kept = append(kept, s.Name)
+	}
+	assert.Len(t, kept, 10, "destinations")
+	assert.Subset(t, kept, named, "destinations")
 }
 
 func TestABoundOfOneStillWorks(t *testing.T) {
@@ -210,6 +236,11 @@ func TestReplacedPolicies(t *testing.T) {
 		require.NoError(t, l.Replace(with(1, 6, 3)), "Replace")
 		assert.Equal(t, breaker.Open, d.Snapshot().Breaker, "breaker where only the budget changes")
 		assert.Equal(t, 6.0, d.Snapshot().Budget, "a budget with other settings is full")
+
+		spelled := with(1, 6, 3)
+		spelled.Default.Breaker = spelled.Default.Breaker.WithDefaults()
+		require.NoError(t, l.Replace(spelled), "Replace")
+		assert.Equal(t, breaker.Open, d.Snapshot().Breaker, "breaker where the defaults are only written out")
 
 		require.NoError(t, l.Replace(with(1, 6, 4)), "Replace")
 		assert.Equal(t, breaker.Closed, d.Snapshot().Breaker, "a breaker with other settings is closed")

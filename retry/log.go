@@ -7,7 +7,9 @@ import (
 
 // LogTo returns an observer that writes to l: a line for each retry, pushback and
 // suppressed layer at debug level, for each call given up at warn, and for each
-// breaker change and each lookup that found an intention applied at info.
+// breaker change and each lookup that found an intention applied at info. What a
+// layer above goes on with is no more than debug: a call that leaves repeating to
+// it, and a redirect.
 // A reason is one of those that [classify.Verdict] lists, breaker_open or
 // pushback of a layer below, or a word that an error or a [classify.Classifier]
 // brought itself.
@@ -24,6 +26,8 @@ func LogTo(l *slog.Logger) Observer {
 		case EventStop:
 			if level, message = slog.LevelWarn, "gave up"; !e.Failed {
 				level, message = slog.LevelInfo, "found applied"
+			} else if isLeft(ctx, e) {
+				level = slog.LevelDebug
 			}
 		case EventBreakerChange:
 			level, message = slog.LevelInfo, "breaker changed"
@@ -70,4 +74,11 @@ func LogTo(l *slog.Logger) Observer {
 		}
 		l.LogAttrs(ctx, level, message, attrs...)
 	}
+}
+
+// isLeft reports whether a call that stopped is left to somebody above: to the
+// layer that repeats, or to the client that follows redirects.
+func isLeft(ctx context.Context, e Event) bool {
+	_, limit, inside := Mark(ctx)
+	return inside && limit > 1 || e.Err == nil && e.Status >= 300 && e.Status <= 399
 }

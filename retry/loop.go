@@ -107,7 +107,7 @@ func (c *Call) attempt(w work, pass *breaker.Pass) {
 		result = breaker.ResultOf(r.Verdict)
 		c.unknown = !r.Final && (c.unknown || r.Outcome == Unknown)
 	}
-	if paid && (!r.Failed || r.Well) {
+	if paid && (!r.Failed || r.Well || neverSent(r.Verdict)) {
 		c.state.budget.refund()
 	}
 	if !c.isRecorded() {

@@ -89,47 +89,39 @@ func (o Organization) resolve() (*organization, error) {
 	return org, nil
 }
 
-// policy returns the policy for a destination, and whether it is named itself.
-func (o *organization) policy(name string) (p *Policy, named bool) {
-	p, under := o.find(name)
-	return p, under != "" && under[0] != '*'
-}
-
-// find returns the policy for a destination and the name, in small letters,
-// that it stands under: "*.suffix" for a suffix, empty for the default.
-func (o *organization) find(name string) (p *Policy, under string) {
+// find returns the policy for a destination, the name, in small letters, that it
+// stands under ("*.suffix" for a suffix, empty for the default), and whether that
+// names the destination itself: a host alone does not name what is at a port of
+// its own there.
+func (o *organization) find(name string) (p *Policy, under string, named bool) {
 	name = strings.ToLower(name)
 	if p := o.exact[name]; p != nil {
-		return p, name
+		return p, name, true
 	}
 	scheme, authority, isURL := strings.Cut(name, "://")
 	if !isURL {
-		authority = name
+		scheme, authority = "", name
 	}
+	usual := map[string]string{"http": "80", "https": "443"}[scheme]
 	host, port, err := net.SplitHostPort(authority)
 	if err != nil {
-		host = strings.Trim(authority, "[]")
-		switch scheme {
-		case "http":
-			port = "80"
-		case "https":
-			port = "443"
-		}
+		host, port = strings.Trim(authority, "[]"), usual
 	}
+	isUsual := port == usual // also where there is neither
 	hostPort := net.JoinHostPort(host, port)
-	candidates := []string{authority, hostPort, host}
-	if isURL {
-		candidates = append([]string{scheme + "://" + hostPort}, candidates...)
+	candidates := []string{scheme + "://" + hostPort, hostPort, authority, host}
+	if isUsual {
+		candidates = slices.Insert(candidates, 1, scheme+"://"+strings.TrimSuffix(authority, ":"+port))
 	}
 	for _, candidate := range candidates {
 		if p := o.exact[candidate]; p != nil {
-			return p, candidate
+			return p, candidate, candidate != host || isUsual && (!isURL || usual != "")
 		}
 	}
 	for _, s := range o.suffixes {
 		if strings.HasSuffix(host, s.domain) {
-			return s.policy, "*" + s.domain
+			return s.policy, "*" + s.domain, false
 		}
 	}
-	return o.fallback, ""
+	return o.fallback, "", false
 }

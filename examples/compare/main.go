@@ -52,7 +52,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.BoolVar(&o.check, "check", false, "exit with status 1 if a bound is not kept")
 	flags.StringVar(&o.cpu, "cpuprofile", "", "write a CPU profile of the SDK's share to this `file`")
 	flags.StringVar(&o.alloc, "memprofile", "", "write a profile of the SDK's allocations to this `file`")
-	if err := flags.Parse(args); err != nil {
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return 0
+	} else if err != nil {
 		return 2
 	}
 	if err := o.problem(flags.Args()); err != nil {

@@ -166,7 +166,7 @@ func TestTheTimelineIsWhatACallDoes(t *testing.T) {
 }
 
 func TestAttemptsThatFailAtOnceBeginAsTold(t *testing.T) {
-	turnedAway := classify.Verdict{Class: classify.Retryable, Reason: "http_421"}
+	turnedAway := classify.Verdict{Class: classify.Retryable, Reason: "http_503"}
 	throttled := classify.Verdict{Class: classify.Retryable, Reason: "http_429", Throttled: true}
 	eachPolicy(t, func(t *testing.T, p retry.Policy) {
 		p.Jitter, p.Budget.Disabled, p.Breaker = retry.NoJitter, true, breaker.Settings{Disabled: true}

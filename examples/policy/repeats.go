@@ -46,7 +46,7 @@ func repeats(p retry.Policy) []row {
 func byClass(p retry.Policy) map[classify.Class][]string {
 	hint := http.Header{"Retry-After": {"1"}}
 	all := map[classify.Class][]string{}
-	for code := 300; code <= 999; code++ {
+	for code := 200; code <= 999; code++ {
 		if own, declared := p.Statuses[code]; declared {
 			all[own] = append(all[own], strconv.Itoa(code)+" (by statuses)")
 			continue

@@ -51,7 +51,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	flags.Int64Var(&o.seed, "seed", 1, "what all chance comes from")
 	flags.StringVar(&o.out, "out", "storm.html", "where the page goes; - for nowhere")
 	flags.StringVar(&o.one, "one", "", "simulate only this `scenario, policy` and print its counts as JSON")
-	if err := flags.Parse(args); err != nil {
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return 0
+	} else if err != nil {
 		return 2
 	}
 	_, known := planned(o.one)

@@ -37,7 +37,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	calls := flags.Int("calls", 20, "how many requests are made, 1 to 100000")
 	addr := flags.String("addr", "127.0.0.1:0", "the `address` to scrape; port 0 chooses a free one")
 	stay := flags.Bool("stay", false, "go on until Ctrl-C")
-	if err := flags.Parse(args); err != nil {
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return 0
+	} else if err != nil {
 		return 2
 	}
 	if *calls < 1 || *calls > 100_000 || flags.NArg() > 0 {

@@ -91,6 +91,12 @@ func errorType(e retry.Event) attribute.KeyValue {
 	return semconv.ErrorTypeKey.String(reason)
 }
 
+// failed reports whether an attempt is an error to the conventions, to which a
+// redirect is none.
+func failed(e retry.Event) bool {
+	return e.Failed && (e.Err != nil || e.Status < 300 || e.Status > 399)
+}
+
 // stop says in a word why a call was given up.
 func stop(err error) attribute.KeyValue {
 	for _, s := range [...]struct {

@@ -59,11 +59,11 @@ func attemptSpan(ctx context.Context, t trace.Tracer, e retry.Event, about []att
 	if e.Resends > 0 {
 		attrs = append(attrs, resendsKey.Int(e.Resends))
 	}
-	if e.Failed {
+	if failed(e) {
 		attrs = append(attrs, errorType(e), classKey.String(e.Verdict.Class.String()), originKey.String(e.Verdict.Origin.String()))
 	}
 	_, span := t.Start(ctx, name, trace.WithTimestamp(e.Start), trace.WithSpanKind(trace.SpanKindInternal), trace.WithAttributes(attrs...))
-	if e.Failed {
+	if failed(e) {
 		description := "" // a status says it all
 		if e.Err != nil {
 			description = retry.Plain(e.Err)
