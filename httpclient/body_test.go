@@ -638,6 +638,104 @@ func TestBaseRunsInEachAttempt(t *testing.T) {
 	assert.Len(t, httpclient.ReportOf(resp).Attempts, 1)
 }
 
+// B37, B60: a token source that fetches with the context of the request sends its
+// own requests under the hooks of the attempt. They are neither taken for sends
+// that net/http hides nor charged.
+func TestBaseFetchesATokenInTheAttempt(t *testing.T) {
+	t.Parallel()
+	overProtocols(t, func(t *testing.T, protocol string) {
+		var calls, tokens atomic.Int64
+		var accept atomic.Pointer[string]
+		s := newSite(t, protocol, func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			switch {
+			case r.URL.Path == "/token":
+				fmt.Fprintf(w, "token %d", tokens.Add(1))
+			case calls.Add(1) > 0 && r.URL.Path == "/down":
+				w.WriteHeader(http.StatusServiceUnavailable)
+			case r.Header.Get("Authorization") != *accept.Load():
+				w.WriteHeader(http.StatusUnauthorized)
+			}
+		})
+		fetch := func(ctx context.Context) (string, error) {
+			req, err := http.NewRequestWithContext(ctx, "POST", s.URL+"/token", strings.NewReader("secret"))
+			require.NoError(t, err)
+			resp, err := s.base.RoundTrip(req)
+			if err != nil {
+				return "", err
+			}
+			defer resp.Body.Close()
+			token, err := io.ReadAll(resp.Body)
+			return string(token), err
+		}
+		// send sends a copy of req with a token.
+		send := func(req *http.Request, token string, body []byte) (*http.Response, error) {
+			out := req.Clone(req.Context())
+			out.Header.Set("Authorization", token)
+			if body != nil {
+				out.Body = io.NopCloser(bytes.NewReader(body))
+			}
+			return s.base.RoundTrip(out)
+		}
+		whole := func(req *http.Request) (body []byte) {
+			if req.Body != nil && req.Body != http.NoBody {
+				body, _ = io.ReadAll(req.Body)
+				req.Body.Close()
+			}
+			return body
+		}
+		afterRefusal := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			body := whole(req)
+			resp, err := send(req, "an old token", body)
+			if err != nil || resp.StatusCode != http.StatusUnauthorized {
+				return resp, err
+			}
+			resp.Body.Close()
+			token, err := fetch(req.Context())
+			if err != nil {
+				return nil, err
+			}
+			return send(req, token, body)
+		})
+		before := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			body := whole(req)
+			token, err := fetch(req.Context())
+			if err != nil {
+				return nil, err
+			}
+			return send(req, token, body)
+		})
+		for _, attempts := range []int{1, 3} {
+			p := quick()
+			p.MaxAttempts = attempts
+			for _, r := range [][2]string{{"GET", ""}, {"POST", "pay"}, {"POST", ""}, {"PUT", "set"}} {
+				what := fmt.Sprintf("%s %q, at most %d attempts", r[0], r[1], attempts)
+				next := fmt.Sprintf("token %d", tokens.Load()+1)
+				accept.Store(&next)
+				calls.Store(0)
+				resp, err := overBase(t, p, afterRefusal).RoundTrip(call(t, t.Context(), r[0], s.URL+"/api", r[1]))
+				require.NoError(t, err, what)
+				finish(t, resp)
+				assert.Equal(t, 200, resp.StatusCode, what)
+				assert.EqualValues(t, 2, calls.Load(), "calls, %s", what)
+				report := httpclient.ReportOf(resp)
+				assert.Len(t, report.Attempts, 1, what)
+				assert.Zero(t, report.Resends, what)
+
+				calls.Store(0)
+				resp, err = overBase(t, p, before).RoundTrip(call(t, t.Context(), r[0], s.URL+"/down", r[1]))
+				require.NoError(t, err, what)
+				finish(t, resp)
+				want := attempts
+				if r[0] == "POST" {
+					want = 1
+				}
+				assert.EqualValues(t, want, calls.Load(), "calls answered 503, %s", what)
+			}
+		}
+	})
+}
+
 // A call that is given up while its body is being sent leaves no reader behind.
 func TestCancelDuringUpload(t *testing.T) {
 	t.Parallel()

@@ -124,10 +124,10 @@ func (x *exchange) send(ctx context.Context, t *retry.Try, r *retry.Result) (reu
 	unguard := x.body.guard(ctx)
 	resp, err := base.RoundTrip(out)
 	unguard()
-	trace, sent := w.facts()
+	trace, sent, written := w.facts()
 	r.Connections = trace.GotConn
 	r.Resends = max(0, sent-1)
-	r.Sends = max(0, min(sent, trace.WroteHeaders)-1)
+	r.Sends = max(0, min(sent, written)-1)
 	switch {
 	case err != nil && resp != nil:
 		discard(resp)

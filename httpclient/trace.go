@@ -33,8 +33,9 @@ type watcher struct {
 	gotConn, wroteHeaders             int32
 
 	avoided  bool     // the connection obtained last was the one to avoid
-	another  bool     // the base has sent a request of its own after an answer
+	answered bool     // what was sent last has been
 	over     bool     // the base has returned: what hooks tell now comes too late
+	own      uint8    // requests of its own that the base has sent after answers
 	interims int32    // bytes of the 1xx seen: what was seen of a response was no answer
 	below    int32    // attempts that layers below have begun
 	cut      int32    // connections on which the request was kept from being sent again
@@ -46,10 +47,9 @@ type watcher struct {
 
 func (w *watcher) watch(ctx context.Context) context.Context {
 	w.hooks.GetConn, w.hooks.GotConn, w.hooks.WroteHeaders = w.onGetConn, w.onGotConn, w.onWroteHeaders
-	if !w.spare {
-		// Nothing may be sent again: only an answer tells the base's own next
-		// request from that.
-		w.hooks.GotFirstResponseByte, w.hooks.Got1xxResponse = w.onFirstByte, w.onInterim
+	w.hooks.GotFirstResponseByte = w.onFirstByte
+	if !w.spare { // else it does no harm to take an interim answer for one
+		w.hooks.Got1xxResponse = w.onInterim
 	}
 	return httptrace.WithClientTrace(ctx, &w.hooks)
 }
@@ -75,7 +75,7 @@ func (w *watcher) onGotConn(info httptrace.GotConnInfo) {
 	if n := int32(retry.AttemptsBelow(w.out.Context())); n != w.below {
 		// A layer below repeats by itself, since this one may not. What it sends
 		// is not hidden, and its to watch.
-		w.below, w.gotConn, w.wroteHeaders, w.firstByte, w.interims, w.another = n, 0, 0, false, 0, false
+		w.below, w.gotConn, w.wroteHeaders, w.firstByte, w.answered, w.interims, w.own = n, 0, 0, false, false, 0, 0
 	}
 	second := w.gotConn > 0
 	old := w.http2
@@ -89,17 +89,17 @@ func (w *watcher) onGotConn(info httptrace.GotConnInfo) {
 		info.Conn.Close()
 		return
 	}
-	written := w.wroteHeaders > 0
-	if w.spare {
-		written = w.wroteHeaders > 1
-	}
-	if !second || !written || !old && !w.read {
+	if second && w.answered && w.interims == 0 && w.own < maxOwn {
+		// What was answered has ended: the next request is the base's own.
+		w.own++
+		w.answered = false
 		return
 	}
-	if w.firstByte && w.interims == 0 && !w.another {
-		// What was answered has ended. The next request is the base's own, such
-		// as one with a new token after a 401: one of these may follow.
-		w.another = true
+	sends := int(w.wroteHeaders) - int(w.own)
+	if w.spare {
+		sends--
+	}
+	if !second || sends <= 0 || !old && !w.read {
 		return
 	}
 	w.cut++
@@ -130,7 +130,7 @@ func (w *watcher) onWroteHeaders() {
 func (w *watcher) onFirstByte() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.firstByte = true
+	w.firstByte, w.answered = true, true
 }
 
 // maxInterims is how many bytes of 1xx responses one request may have: as many as
@@ -158,9 +158,15 @@ func (w *watcher) onInterim(_ int, h textproto.MIMEHeader) error {
 
 var errInterims = errors.New("httpclient: more than 10 MiB of interim responses (1xx) to one request")
 
-// facts returns what is known when the base has returned, and on how many
-// connections the request was sent, as far as they are seen.
-func (w *watcher) facts() (t classify.Trace, sent int) {
+// maxOwn is how many requests of its own a base may send in an attempt after
+// answers: for a new token after a 401, and then with it. A base that repeats by
+// itself soon needs more.
+const maxOwn = 2
+
+// facts returns what is known when the base has returned, on how many connections
+// the request was sent, as far as they are seen, and how many of these sends may
+// have reached the callee. What the base sent besides is not in them.
+func (w *watcher) facts() (t classify.Trace, sent, written int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.over = true
@@ -168,7 +174,8 @@ func (w *watcher) facts() (t classify.Trace, sent int) {
 		GetConn: w.getConn, GotConn: int(w.gotConn), Reused: w.reused,
 		WroteHeaders: int(w.wroteHeaders), FirstByte: w.firstByte, HTTP2: w.http2,
 	}
-	return t, int(w.gotConn - w.cut)
+	own := int(w.own)
+	return t, int(w.gotConn-w.cut) - own, int(w.wroteHeaders) - own
 }
 
 // connection returns the connection that an answer came on, nil on HTTP/2.
