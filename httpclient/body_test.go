@@ -686,7 +686,11 @@ func TestBaseFetchesATokenInTheAttempt(t *testing.T) {
 		}
 		afterRefusal := roundTripFunc(func(req *http.Request) (*http.Response, error) {
 			body := whole(req)
-			resp, err := send(req, "an old token", body)
+			old, err := fetch(req.Context())
+			if err != nil {
+				return nil, err
+			}
+			resp, err := send(req, old, body)
 			if err != nil || resp.StatusCode != http.StatusUnauthorized {
 				return resp, err
 			}
@@ -710,7 +714,7 @@ func TestBaseFetchesATokenInTheAttempt(t *testing.T) {
 			p.MaxAttempts = attempts
 			for _, r := range [][2]string{{"GET", ""}, {"POST", "pay"}, {"POST", ""}, {"PUT", "set"}} {
 				what := fmt.Sprintf("%s %q, at most %d attempts", r[0], r[1], attempts)
-				next := fmt.Sprintf("token %d", tokens.Load()+1)
+				next := fmt.Sprintf("token %d", tokens.Load()+2)
 				accept.Store(&next)
 				calls.Store(0)
 				resp, err := overBase(t, p, afterRefusal).RoundTrip(call(t, t.Context(), r[0], s.URL+"/api", r[1]))

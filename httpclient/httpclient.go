@@ -65,9 +65,9 @@ type Transport struct {
 	// be nil.
 	Layer *retry.Layer
 	// Base makes the attempts. It is the place for what must be fresh in each
-	// of them: signers, token sources, tracing. In an attempt it may send two
-	// more requests of its own after answers: one for a new token after a 401,
-	// say, and one with it. Nil means http.DefaultTransport, as it is at the
+	// of them: signers, token sources, tracing. In an attempt it may send three
+	// more requests of its own after answers, such as one with the token that
+	// it fetched first, one for another token after a 401, and one with that. Nil means http.DefaultTransport, as it is at the
 	// time of the call. If Base closes idle connections, so does Transport.
 	Base http.RoundTripper
 	// Destination names the destination of a request. Nil, and an empty name,

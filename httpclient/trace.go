@@ -159,9 +159,9 @@ func (w *watcher) onInterim(_ int, h textproto.MIMEHeader) error {
 var errInterims = errors.New("httpclient: more than 10 MiB of interim responses (1xx) to one request")
 
 // maxOwn is how many requests of its own a base may send in an attempt after
-// answers: for a new token after a 401, and then with it. A base that repeats by
-// itself soon needs more.
-const maxOwn = 2
+// answers: with the token that it fetched first, for a new one after a 401, and
+// with that. A base that repeats by itself soon needs more.
+const maxOwn = 3
 
 // facts returns what is known when the base has returned, on how many connections
 // the request was sent, as far as they are seen, and how many of these sends may
