@@ -268,6 +268,11 @@ func (x *exchange) setKey(s *sending, t *retry.Try) {
 		}
 		h[policy.Header] = s.key[:]
 	}
+	if t.Policy.Announce && t.Key != "" {
+		if names, _ := spellings(h, announcedKey); len(names) == 0 {
+			h.Set(announcedKey, t.Key)
+		}
+	}
 }
 
 // dropHeader takes a field out of h, in whatever letters its name is written.

@@ -2,6 +2,7 @@ package httpclient_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -199,4 +200,102 @@ func TestNoHandlerForACallerWithoutTime(t *testing.T) {
 		assert.Equal(t, http.StatusServiceUnavailable, w.Code, "status for %s: %s", deadline.Header, left)
 		assert.Contains(t, w.Body.String(), "no time left")
 	}
+}
+
+// The key of the first caller makes the keys below stable over its attempts,
+// whatever the method of its request and the name of its key header are. The bank
+// does what is asked and loses the first two answers.
+func TestAnnouncedKeys(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"POST", "PATCH", "PUT", "DELETE"} {
+		for _, header := range []string{"", "X-Idempotency-Key"} {
+			for _, body := range []string{"", "pay"} {
+				t.Run(fmt.Sprintf("%s/%s/%q", method, header, body), func(t *testing.T) {
+					t.Parallel()
+					effects, requests := map[string]int{}, 0
+					bank := newSite(t, http1, func(w http.ResponseWriter, r *http.Request) {
+						requests++
+						effects[r.Header.Get("Idempotency-Key")]++
+						if requests < 3 {
+							cut(r)
+						}
+					})
+					toBank := &http.Client{Transport: overBase(t, honoured(), bank.base)}
+					var keys []string
+					shop := newSite(t, http1, httpclient.Receive(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						keys = append(keys, r.Header.Get("Idempotency-Key"))
+						req, err := http.NewRequestWithContext(r.Context(), "POST", bank.URL, strings.NewReader("pay"))
+						if !assert.NoError(t, err) {
+							return
+						}
+						resp, err := toBank.Do(req)
+						if err != nil {
+							w.WriteHeader(http.StatusInternalServerError)
+							return
+						}
+						resp.Body.Close()
+					})).ServeHTTP)
+					p := honoured()
+					p.Announce, p.Key.Header = true, header
+					resp, err := overBase(t, p, shop.base).RoundTrip(call(t, t.Context(), method, shop.URL, body))
+					require.NoError(t, err)
+					readAll(t, resp)
+					assert.Equal(t, 200, resp.StatusCode)
+					assert.Equal(t, 3, requests, "requests that the bank saw")
+					assert.Len(t, effects, 1, "payments made")
+					assert.NotContains(t, keys, "")
+				})
+			}
+		}
+	}
+}
+
+// What only tells a service which intention it works for leaves the intention's
+// own key to the write that it is for.
+func TestAnnouncedKeysTakeNone(t *testing.T) {
+	t.Parallel()
+	seen := map[string][]string{}
+	s := newSite(t, http1, func(_ http.ResponseWriter, r *http.Request) {
+		seen[r.Method+r.URL.Path] = append(seen[r.Method+r.URL.Path], strings.Join(r.Header.Values("Idempotency-Key"), " and "))
+	})
+	announcing := honoured()
+	announcing.Announce = true
+	inside := overBase(t, announcing, s.base)
+	bank := overBase(t, honoured(), s.base)
+	send := func(ctx context.Context, tr *httpclient.Transport, method, path string, h http.Header) {
+		req := call(t, ctx, method, s.URL+path, "x")
+		for k, v := range h {
+			req.Header[k] = v
+		}
+		resp, err := tr.RoundTrip(req)
+		require.NoError(t, err)
+		finish(t, resp)
+	}
+	fail := true
+	err := inside.Layer.To("operation").Do(t.Context(), retry.Keyed, func(ctx context.Context) error {
+		send(ctx, inside, "PUT", "/cart", nil)
+		send(ctx, inside, "PUT", "/cart", nil)
+		send(ctx, bank, "POST", "/pay", nil)
+		if fail {
+			fail = false
+			return io.ErrUnexpectedEOF
+		}
+		return nil
+	}, retry.WithKey("order-17"))
+	require.NoError(t, err)
+	assert.Equal(t, []string{"order-17", "order-17"}, seen["POST/pay"])
+	cart := seen["PUT/cart"]
+	require.Len(t, cart, 4)
+	assert.Equal(t, cart[:2], cart[2:], "keys in the second attempt")
+	assert.NotEqual(t, cart[0], cart[1], "keys of two equal writes")
+	assert.NotContains(t, cart, "order-17")
+
+	send(t.Context(), inside, "POST", "/own", http.Header{"idempotency-key": {"mine"}})
+	send(t.Context(), inside, "PUT", "/own", http.Header{"Idempotency-Key": {"mine"}})
+	send(t.Context(), inside, "PUT", "/none", http.Header{"Idempotency-Key": nil})
+	send(t.Context(), inside, "GET", "/read", nil)
+	assert.Equal(t, []string{"mine"}, seen["POST/own"])
+	assert.Equal(t, []string{"mine"}, seen["PUT/own"])
+	assert.Equal(t, []string{""}, seen["PUT/none"])
+	assert.Equal(t, []string{""}, seen["GET/read"])
 }

@@ -223,6 +223,10 @@ func (x *exchange) Describe(policy *retry.Policy) retry.Request {
 		}
 	} else {
 		r.Carries = slices.Contains(policy.Key.Methods, method) || r.Safety == retry.Keyed && !r.Read
+		if policy.Announce && !r.Read && !r.Carries {
+			// The keys of what the service calls derive from it.
+			r.Carries, r.Derives = true, true
+		}
 	}
 	if r.Carries {
 		if retry.Within(x.ctx) {

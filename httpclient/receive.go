@@ -18,6 +18,10 @@ import (
 // [retry.Policy].Announce is set.
 const AttemptHeader = "Request-Attempt"
 
+// announcedKey is the header in which a Receiver finds the key of its caller,
+// whatever other name the key has at that destination.
+const announcedKey = "Idempotency-Key"
+
 func formatMark(n, limit int) string { return fmt.Sprintf("n=%d, max=%d", n, limit) }
 
 // parseMark reads what formatMark writes, nothing else.
@@ -79,7 +83,7 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		ctx, cancel = context.WithTimeoutCause(ctx, left, errCallersTime)
 		defer cancel()
 	}
-	if key := unquoted(req.Header.Get("Idempotency-Key")); retry.CheckKey(key) == nil {
+	if key := unquoted(req.Header.Get(announcedKey)); retry.CheckKey(key) == nil {
 		ctx = retry.WithReceivedKey(ctx, key)
 	}
 	if n, limit, err := parseMark(req.Header.Get(AttemptHeader)); err == nil {

@@ -91,6 +91,7 @@ type Request struct {
 	Read      bool         // it changes nothing
 	Safety    Safety       // what is declared; Unsafe with a key becomes Keyed where the key is trusted
 	Carries   bool         // it carries a key
+	Derives   bool         // that is never the intention's own, but always one that derives from it
 	Key       string       // the caller's own, which declares that it is honoured
 	Following *Call        // the call of the previous redirect hop
 	Err       error        // why it cannot be sent; nil if it can

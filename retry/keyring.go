@@ -167,14 +167,14 @@ func (r *keyring) childLocked(label string) *keyring {
 
 // take returns the keyring of one write or operation below, in the attempt m.
 // The first kind of write to ask keeps the key itself in every attempt; every
-// other one, and each equal one that follows in the same attempt, has a key of
-// its own. overlaps reports whether an equal one is still running: then their
+// other one, each equal one that follows in the same attempt, and one that derives
+// has a key of its own. overlaps reports whether an equal one is still running: then their
 // order, and with it which has which key, is unknown. Who took calls release.
 //
 // Outside of an attempt, under a WithIntention alone, an equal one that follows
 // is the same intention once more. A received key belongs to one attempt of
 // another process, whether or not that sent its mark.
-func (r *keyring) take(m *mark, what string) (k *keyring, overlaps bool) {
+func (r *keyring) take(m *mark, what string, derives bool) (k *keyring, overlaps bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := 1
@@ -185,7 +185,7 @@ func (r *keyring) take(m *mark, what string) (k *keyring, overlaps bool) {
 		r.equal[what] = s
 		n = s.begun
 	}
-	if !r.taken && !r.received {
+	if !r.taken && !r.received && !derives {
 		r.taken, r.taker = true, what
 	}
 	if n == 1 && r.taken && r.taker == what {
@@ -310,7 +310,7 @@ func (c *Call) chooseKey(a around, key string) error {
 	case c.isRequest && !c.request.Carries:
 		c.request.around = ring
 	default:
-		k, overlaps := ring.take(c.outer, c.what())
+		k, overlaps := ring.take(c.outer, c.what(), c.request.Derives)
 		c.ring.Store(k)
 		c.holds, c.overlaps = true, overlaps
 		c.operation = orElse(c.operation, k.operation)

@@ -63,13 +63,17 @@ type Policy struct {
 	// for every call of this process.
 	PrivatePushback bool
 	// Announce sends the attempt mark and the remaining time with each request
-	// to this destination. It is meant for internal services.
+	// to this destination, and with each write a key, from which a Receiver
+	// derives those of what it calls: under Idempotency-Key as well, if Key has
+	// another header, and with methods that Key does not list one that derives
+	// from the intention's. It is meant for internal services.
 	Announce bool
 	// Backoff makes an own schedule of waits in place of the built-in one: a
-	// BackOff of github.com/cenkalti/backoff/v4, that major version. It is called once for each intention that fails, and must return a schedule
-	// that no other call shares. A schedule that returns backoff.Stop ends the
-	// call with [ErrAttempts]. MaxDelay and ThrottleDelay do not apply to it;
-	// hints and deadlines do.
+	// BackOff of github.com/cenkalti/backoff/v4, that major version. It is
+	// called once for each intention that fails, and must return a schedule that
+	// no other call shares. A schedule that returns backoff.Stop ends the call
+	// with [ErrAttempts]. MaxDelay and ThrottleDelay do not apply to it; hints
+	// and deadlines do.
 	Backoff func() backoff.BackOff `json:"-"`
 }
 
