@@ -50,7 +50,7 @@ func (x *exchange) answered(r *retry.Result, resp *http.Response, t *retry.Try) 
 	if !failed {
 		return
 	}
-	r.Failed = true
+	r.Failed, r.Stated = true, declared
 	if code == http.StatusConflict && x.safety == retry.Keyed && !declared && !refused {
 		v.Class = classify.Retryable // the first attempt is still running
 	}

@@ -257,12 +257,14 @@ func TestH33ClosesWhatIsTaken(t *testing.T) {
 	for name, row := range map[string]struct {
 		over   func(net.Conn) net.Conn
 		info   httptrace.GotConnInfo
+		again  bool // it is the first connection once more
 		closed bool
 	}{
-		"TLS":               {inTLS, httptrace.GotConnInfo{Reused: true}, true},
-		"plain, kept idle":  {plain, httptrace.GotConnInfo{Reused: true, WasIdle: true}, true},
-		"plain, new":        {plain, httptrace.GotConnInfo{}, true},
-		"plain, in use too": {plain, httptrace.GotConnInfo{Reused: true}, false},
+		"TLS":                        {inTLS, httptrace.GotConnInfo{Reused: true}, false, true},
+		"plain, kept idle":           {plain, httptrace.GotConnInfo{Reused: true, WasIdle: true}, false, true},
+		"plain, new":                 {plain, httptrace.GotConnInfo{}, false, true},
+		"plain, in use too":          {plain, httptrace.GotConnInfo{Reused: true}, false, false},
+		"plain, the same, so HTTP/2": {plain, httptrace.GotConnInfo{Reused: true, WasIdle: true}, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := quick()
@@ -270,14 +272,18 @@ func TestH33ClosesWhatIsTaken(t *testing.T) {
 			_, err := overBase(t, p, roundTrip(func(req *http.Request) (*http.Response, error) {
 				trace := httptrace.ContextClientTrace(req.Context())
 				trace.GetConn("peer:443")
+				var c net.Conn
 				for n := range 2 {
-					c, other := net.Pipe()
-					defer other.Close()
+					if n == 0 || !row.again {
+						ours, other := net.Pipe()
+						defer other.Close()
+						go drain(other)
+						c = ours
+					}
 					info := row.info
 					info.Conn = row.over(c)
 					trace.GotConn(info)
 					trace.WroteHeaders()
-					go drain(other)
 					_, err := c.Write([]byte("GET / HTTP/1.1\r\n"))
 					if n == 0 || !row.closed {
 						assert.NoError(t, err, "write on connection %d", n+1)

@@ -427,3 +427,135 @@ func TestH48BodyLength(t *testing.T) {
 		}
 	}
 }
+
+// withoutEnd serves responses whose body begins and does not end.
+func withoutEnd(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.WriteString(w, "line\n")
+	w.(http.Flusher).Flush()
+	<-r.Context().Done()
+}
+
+// A read that an operation ends by itself says nothing of how the operation fails
+// afterwards: neither that it may be repeated, nor, to an observer, that it failed.
+func TestABodyThatItsReaderEnds(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(context.Context) (context.Context, context.CancelFunc){
+		"by will": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			time.AfterFunc(time.Second, cancel)
+			return ctx, cancel
+		},
+		"by time": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, time.Second)
+		},
+	} {
+		for _, h := range map[string]http.HandlerFunc{"body": withoutEnd, "head": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }} {
+			synctest.Test(t, func(t *testing.T) {
+				var inBody []retry.Event
+				l, err := retry.NewLayer(retry.Organization{Default: steady()}, &retry.Options{Observer: func(_ context.Context, e retry.Event) {
+					if e.InBody {
+						inBody = append(inBody, e)
+					}
+				}})
+				require.NoError(t, err)
+				tr := &httpclient.Transport{Layer: l, Base: inBubble(t, h)}
+				effects := 0
+				err = l.To("operation").Do(t.Context(), retry.Unsafe, func(ctx context.Context) error {
+					ctx, stop := end(ctx)
+					defer stop()
+					if resp, err := tr.RoundTrip(call(t, ctx, "GET", "http://callee.test/", "")); err == nil {
+						_, _ = io.ReadAll(resp.Body) // whatever came until then
+						resp.Body.Close()
+					}
+					effects++ // of a write that no transport knows of
+					return errors.New("the answer was lost")
+				})
+				assert.Equal(t, 1, effects, "effects, %s", name)
+				assert.ErrorIs(t, err, retry.ErrOutcomeUnknown, name)
+				assert.Empty(t, inBody, "events of the body, %s", name)
+			})
+		}
+	}
+}
+
+// Progress of an upload that is still going on when the head comes does not give
+// the response's body the time of an attempt.
+func TestUploadBesideABodyInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		base := inBubble(t, func(w http.ResponseWriter, r *http.Request) {
+			rc := http.NewResponseController(w)
+			_ = rc.EnableFullDuplex()
+			_ = rc.Flush()
+			_, _ = io.Copy(io.Discard, r.Body)
+			time.Sleep(5 * time.Second)
+			_, _ = io.WriteString(w, "done")
+		})
+		p := steady()
+		p.AttemptTimeout = 2 * time.Second
+		l, err := retry.NewLayer(retry.Organization{Default: p, Destinations: map[string]retry.Policy{"operation": {AttemptTimeout: 20 * time.Second}}}, nil)
+		require.NoError(t, err)
+		client := &http.Client{Transport: &httpclient.Transport{Layer: l, Base: base}, Timeout: 15 * time.Second}
+		require.NoError(t, l.To("operation").Do(t.Context(), retry.Unsafe, func(ctx context.Context) error {
+			pr, pw := io.Pipe()
+			go func() {
+				for range 4 {
+					_, _ = io.WriteString(pw, "part")
+					time.Sleep(time.Second)
+				}
+				pw.Close()
+			}()
+			req, err := http.NewRequestWithContext(ctx, "POST", "http://callee.test/", pr)
+			require.NoError(t, err)
+			resp, err := client.Do(req)
+			if err != nil {
+				return err
+			}
+			assert.Equal(t, "done", readAll(t, resp))
+			return nil
+		}))
+	})
+}
+
+// What a body broke by is said again to whoever reads on, and is a net.Error if
+// time was.
+func TestABrokenBodyReadOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tr := overBase(t, steady(), inBubble(t, withoutEnd))
+		client := &http.Client{Transport: tr, Timeout: time.Second}
+		require.NoError(t, tr.Layer.To("operation").Do(t.Context(), retry.Unsafe, func(ctx context.Context) error {
+			resp, err := client.Do(call(t, ctx, "GET", "http://callee.test/", ""))
+			require.NoError(t, err)
+			defer resp.Body.Close()
+			_, first := io.ReadAll(resp.Body)
+			assert.ErrorIs(t, first, context.DeadlineExceeded)
+			assert.ErrorContains(t, first, "Timeout")
+			timeout, ok := first.(net.Error)
+			assert.True(t, ok && timeout.Timeout(), "net.Error of %T", first)
+			_, second := resp.Body.Read(make([]byte, 1))
+			assert.Equal(t, first, second)
+			return nil
+		}))
+	})
+}
+
+// What fails after a 303 that the client followed leaves the operation as a whole
+// unknown, and goes to the lookup.
+func TestAFailureAfterA303ThatWasFollowed(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, http1, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == "POST" {
+			http.Redirect(w, r, "/result", http.StatusSeeOther)
+		}
+	})
+	tr := overBase(t, steady(), s.base)
+	found, err := retry.Do(t.Context(), tr.Layer.To("operation"), retry.Unsafe, func(ctx context.Context) (string, error) {
+		resp, err := (&http.Client{Transport: tr}).Do(call(t, ctx, "POST", s.URL, "pay"))
+		require.NoError(t, err)
+		finish(t, resp)
+		return "", errors.New("the result could not be stored")
+	}, retry.Reconcile(func(context.Context, retry.Intention) (string, error) { return "found", nil }))
+	require.NoError(t, err)
+	assert.Equal(t, "found", found)
+}

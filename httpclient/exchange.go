@@ -34,6 +34,7 @@ type exchange struct {
 	limit    limit
 	response *http.Response // of the last attempt
 	content  io.ReadCloser  // its body, once it is handed over
+	lost     error          // how that broke
 	avoid    *watcher       // of the send that is not to be repeated on its connection
 
 	// What the first send needs is part of the exchange: most calls need no more.
@@ -125,7 +126,7 @@ func (x *exchange) send(ctx context.Context, t *retry.Try, r *retry.Result) (reu
 	resp, err := base.RoundTrip(out)
 	unguard()
 	trace, sent, written := w.facts()
-	r.Connections = trace.GotConn
+	r.Connections = trace.GotConn + int(w.before)
 	r.Resends = max(0, sent-1)
 	r.Sends = max(0, min(sent, written)-1)
 	switch {
@@ -208,6 +209,9 @@ func (x *exchange) failed(r *retry.Result, err error, trace classify.Trace) {
 	if known {
 		sent = v.Class == classify.Ambiguous
 	}
+	if errors.Is(err, retry.ErrOutcomeUnknown) { // as a layer below says
+		sent = true
+	}
 	v.Repeatable = v.Repeatable || x.safety != retry.Unsafe
 	r.Verdict = v
 	if r.Outcome = retry.NotApplied; sent && !x.read {
@@ -258,8 +262,8 @@ func (x *exchange) setKey(s *sending, t *retry.Try) {
 	switch {
 	case x.dropKey:
 		dropHeader(h, policy.Header)
-		for hop := range hops(x.request) {
-			dropHeader(h, hop.keyHeader())
+		for hop := range x.hops() {
+			dropHeader(h, hop.key)
 		}
 	case t.Key == "" || x.callersKey:
 	default:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -212,18 +213,24 @@ func TestAnnouncedKeys(t *testing.T) {
 			for _, body := range []string{"", "pay"} {
 				t.Run(fmt.Sprintf("%s/%s/%q", method, header, body), func(t *testing.T) {
 					t.Parallel()
+					var mu sync.Mutex
 					effects, requests := map[string]int{}, 0
 					bank := newSite(t, http1, func(w http.ResponseWriter, r *http.Request) {
+						mu.Lock()
 						requests++
+						n := requests
 						effects[r.Header.Get("Idempotency-Key")]++
-						if requests < 3 {
+						mu.Unlock()
+						if n < 3 {
 							cut(r)
 						}
 					})
 					toBank := &http.Client{Transport: overBase(t, honoured(), bank.base)}
 					var keys []string
 					shop := newSite(t, http1, httpclient.Receive(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						mu.Lock()
 						keys = append(keys, r.Header.Get("Idempotency-Key"))
+						mu.Unlock()
 						req, err := http.NewRequestWithContext(r.Context(), "POST", bank.URL, strings.NewReader("pay"))
 						if !assert.NoError(t, err) {
 							return
@@ -264,9 +271,7 @@ func TestAnnouncedKeysTakeNone(t *testing.T) {
 	bank := overBase(t, honoured(), s.base)
 	send := func(ctx context.Context, tr *httpclient.Transport, method, path string, h http.Header) {
 		req := call(t, ctx, method, s.URL+path, "x")
-		for k, v := range h {
-			req.Header[k] = v
-		}
+		maps.Copy(req.Header, h)
 		resp, err := tr.RoundTrip(req)
 		require.NoError(t, err)
 		finish(t, resp)

@@ -201,7 +201,7 @@ func (x *exchange) Describe(policy *retry.Policy) retry.Request {
 	names, values := spellings(req.Header, policy.Key.Header)
 	x.read = r.Read
 	r.Following = x.previousHop()
-	if x.dropKey = leftKey(req, r.Read); x.dropKey {
+	if x.dropKey = x.leftKey(); x.dropKey {
 		return r
 	}
 	if len(names) > 0 && len(values) == 0 {

@@ -20,6 +20,7 @@ type limit struct {
 	running bool
 	fired   bool
 	inBody  bool // it is that of the response's body
+	late    int  // runs of the timer that have begun and are no longer meant
 }
 
 // timeUp is the cause that ends an attempt, or a response, whose time is over.
@@ -33,6 +34,7 @@ const (
 
 func (e timeUp) Error() string      { return string(e) }
 func (timeUp) Timeout() bool        { return true }
+func (timeUp) Temporary() bool      { return true } // with Timeout that of a net.Error, as context.DeadlineExceeded
 func (timeUp) Is(target error) bool { return target == context.DeadlineExceeded }
 
 func (l *limit) start(t *retry.Try, cancel context.CancelCauseFunc) {
@@ -52,6 +54,10 @@ func (l *limit) start(t *retry.Try, cancel context.CancelCauseFunc) {
 func (l *limit) fire() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.late > 0 {
+		l.late--
+		return
+	}
 	if !l.running {
 		return
 	}
@@ -86,23 +92,32 @@ func (l *limit) isOver() bool {
 func (l *limit) progress() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.running {
+	if !l.running || l.inBody {
 		return
 	}
 	d := l.timeout
 	if !l.until.IsZero() {
 		d = min(d, time.Until(l.until))
 	}
-	l.timer.Reset(d)
+	if !l.timer.Reset(d) {
+		l.late++
+	}
 }
 
 // stop ends the limit and reports whether the attempt was within it.
 func (l *limit) stop() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.halt()
+}
+
+// halt is stop with mu held.
+func (l *limit) halt() bool {
 	if l.running {
 		l.running = false
-		l.timer.Stop()
+		if !l.timer.Stop() {
+			l.late++
+		}
 	}
 	return !l.fired
 }

@@ -26,49 +26,46 @@ func (x *exchange) previousHop() *retry.Call {
 	return call.Outermost()
 }
 
-// hop is one request on the way to another: that which a transport of this module
-// was given, where there was one. A base may have sent it to another URL.
+// hop is one request on the way to another: as this transport was given it, or,
+// if another one made it, the outermost of those. A base may have sent it to
+// another URL.
 type hop struct {
 	status  int // by which it was redirected
 	request *http.Request
-	via     *Transport // nil if it is not known
+	key     string // the name of the header in which its destination takes keys; empty if it is not known
 }
 
-// hops yields the redirected requests on the way to req, the last one first.
-func hops(req *http.Request) iter.Seq[hop] {
+// hops yields the redirected requests on the way to that of x, the last one first.
+func (x *exchange) hops() iter.Seq[hop] {
 	return func(yield func(hop) bool) {
-		for r := req.Response; r != nil && r.Request != nil; r = r.Request.Response {
+		for r := x.request.Response; r != nil && r.Request != nil; {
 			h := hop{status: r.StatusCode, request: r.Request}
-			if call, ok := retry.CallOf(r.Request.Context()); ok {
-				if x, ok := call.Outermost().Address().(*exchange); ok {
-					h.request, h.via = x.request, x.transport
+			call, _ := retry.CallOf(r.Request.Context())
+			for ; call != nil; call = call.Above() {
+				before, ok := call.Address().(*exchange)
+				if !ok {
+					continue
+				}
+				h.request, h.key = before.request, call.KeyHeader()
+				if before.transport == x.transport {
+					break
 				}
 			}
 			if !yield(h) {
 				return
 			}
+			r = h.request.Response
 		}
 	}
-}
-
-// keyHeader returns the name of the header in which the hop's destination takes
-// its keys.
-func (h hop) keyHeader() string {
-	if h.via == nil {
-		return ""
-	}
-	p, _ := h.via.Layer.Policy(h.via.to(h.request).Name())
-	return p.Key.Header
 }
 
 // leftKey reports whether no key may go where req goes: one is known only at the
 // origin that it was first sent to, and what reads the result of a write is no
 // write.
-func leftKey(req *http.Request, read bool) bool {
-	at := origin(req)
-	for h := range hops(req) {
+func (x *exchange) leftKey() bool {
+	for h := range x.hops() {
 		elsewhere := h.status != http.StatusTemporaryRedirect && h.status != http.StatusPermanentRedirect
-		if origin(h.request) != at || read && elsewhere {
+		if origin(h.request) != origin(x.request) || x.read && elsewhere {
 			return true
 		}
 	}

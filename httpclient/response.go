@@ -103,7 +103,10 @@ func (b *responseBody) Read(p []byte) (int, error) {
 	n, err := x.content.Read(p)
 	if err != nil {
 		if err != io.EOF {
-			err = b.broken(err)
+			if x.lost == nil {
+				x.lost = b.broken(err)
+			}
+			err = x.lost
 		}
 		b.end()
 	}
@@ -126,7 +129,7 @@ func (b *responseBody) broken(err error) error {
 	}
 	v := classify.Verdict{Class: classify.Ambiguous, Origin: classify.Remote, Reason: "body", Repeatable: x.safety != retry.Unsafe}
 	switch {
-	case x.limit.isOver():
+	case x.limit.isOver(), b.clientTimedOut():
 		err, v.Origin, v.Reason = errClientTimeout, classify.Caller, "timeout"
 	case x.ctx.Err() == context.Canceled:
 		v.Origin, v.Reason = classify.Caller, "canceled"
@@ -145,6 +148,13 @@ func (b *responseBody) broken(err error) error {
 	return &bodyError{err, v}
 }
 
+// clientTimedOut reports whether the Timeout of an http.Client is over, where our
+// own timer came too late.
+func (b *responseBody) clientTimedOut() bool {
+	_, ok := b.ctx.(watched)
+	return ok && b.ctx.Err() == context.DeadlineExceeded && retry.AttemptOf(b.request.Context()) > 0
+}
+
 // bodyError tells the layer around what a lost body means, which the error by
 // itself does not: the same one could come from anywhere.
 type bodyError struct {
@@ -152,7 +162,20 @@ type bodyError struct {
 	verdict classify.Verdict
 }
 
-func (e *bodyError) Unwrap() error             { return e.error }
+func (e *bodyError) Unwrap() error { return e.error }
+
+// Timeout reports whether the body was cut by time.
+func (e *bodyError) Timeout() bool {
+	t, ok := errors.AsType[interface {
+		error
+		Timeout() bool
+	}](e.error)
+	return ok && t.Timeout()
+}
+
+// Temporary is what a net.Error has beside it.
+func (e *bodyError) Temporary() bool { return e.Timeout() }
+
 func (e *bodyError) Verdict() classify.Verdict { return e.verdict }
 
 func (b *responseBody) Close() error {

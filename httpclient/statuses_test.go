@@ -482,9 +482,7 @@ func TestH48Classifiers(t *testing.T) {
 					requests := 0
 					base := inBubble(t, func(w http.ResponseWriter, r *http.Request) {
 						requests++
-						for k, v := range row.header {
-							w.Header()[k] = v
-						}
+						maps.Copy(w.Header(), row.header)
 						w.WriteHeader(row.code)
 					})
 					p := quick()

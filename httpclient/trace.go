@@ -37,7 +37,8 @@ type watcher struct {
 	over     bool     // the base has returned: what hooks tell now comes too late
 	own      uint8    // requests of its own that the base has sent after answers
 	interims int32    // bytes of the 1xx seen: what was seen of a response was no answer
-	below    int32    // attempts that layers below have begun
+	below    int32    // repeats that layers below have begun
+	before   int32    // connections obtained before the last of these
 	cut      int32    // connections on which the request was kept from being sent again
 	conn     net.Conn // obtained last
 
@@ -72,9 +73,10 @@ func (w *watcher) onGotConn(info httptrace.GotConnInfo) {
 	if w.over {
 		return
 	}
-	if n := int32(retry.AttemptsBelow(w.out.Context())); n != w.below {
+	if n := int32(retry.RepeatsBelow(w.out.Context())); n != w.below {
 		// A layer below repeats by itself, since this one may not. What it sends
 		// is not hidden, and its to watch.
+		w.before += w.gotConn
 		w.below, w.gotConn, w.wroteHeaders, w.firstByte, w.answered, w.interims, w.own = n, 0, 0, false, false, 0, 0
 	}
 	second := w.gotConn > 0
@@ -82,6 +84,7 @@ func (w *watcher) onGotConn(info httptrace.GotConnInfo) {
 	w.gotConn++
 	w.reused = info.Reused
 	w.http2 = w.plain || w.mayBeHTTP2(info.Conn)
+	again := second && same(info.Conn, w.conn)
 	w.conn = info.Conn
 	if w.avoided = w.avoid != nil && !w.http2 && same(info.Conn, w.avoid.connection()); w.avoided {
 		// It is ours alone, and nothing of the request is on it yet: closing it
@@ -104,7 +107,7 @@ func (w *watcher) onGotConn(info httptrace.GotConnInfo) {
 	}
 	w.cut++
 	w.cancel(errSentAgain)
-	if !w.http2 || w.isAlone(info) {
+	if !w.http2 || !again && w.isAlone(info) {
 		info.Conn.Close()
 	}
 }

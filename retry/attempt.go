@@ -33,7 +33,7 @@ type mark struct {
 	ledger     atomic.Pointer[ledger] // see book; closed when the attempt is over
 	number     int32                  // of the outermost layer, from 1
 	limit      int32
-	below      atomic.Int32 // attempts that layers below have begun which repeat by themselves
+	below      atomic.Int32 // repeats that layers below have begun, which this one does not suppress
 	keyed      bool         // the caller trusts the keys of all writes in the attempt
 	idempotent bool         // the caller declared that it may be repeated whatever is in it
 	remote     bool         // the layer above is in another process
@@ -101,10 +101,10 @@ func AttemptOf(ctx context.Context) int {
 	return 0
 }
 
-// AttemptsBelow returns how many attempts layers directly below have begun by now
-// in the attempt that ctx belongs to. It is 0 where this layer repeats, for then
-// they do not.
-func AttemptsBelow(ctx context.Context) int {
+// RepeatsBelow returns how many further attempts, after the first of each call,
+// layers directly below have begun by now in the attempt that ctx belongs to. It
+// is 0 where this layer repeats, for then they do not.
+func RepeatsBelow(ctx context.Context) int {
 	if m := liveMark(ctx); m != nil {
 		return int(m.below.Load())
 	}

@@ -233,7 +233,7 @@ func (c *Call) nextAttempt() (a *attempt, now time.Time) {
 	if outer := c.outer; outer != nil {
 		if c.suppressed() {
 			m.number, m.limit = outer.number, outer.limit
-		} else {
+		} else if c.sent > 0 {
 			outer.below.Add(1)
 		}
 		m.keyed, m.idempotent = m.keyed || outer.keyed, m.idempotent || outer.idempotent

@@ -50,6 +50,9 @@ type Result struct {
 	// the callee looked its key up: what it answers to a key that it honours
 	// holds for whichever attempt came first. False is always safe.
 	Final bool
+	// Stated says that the class is what the user's Statuses or classifiers give:
+	// it holds for every repeat.
+	Stated bool
 	// Well says that the answer shows a callee that is not in trouble, though
 	// the attempt failed, such as an HTTP 404. Then the retry that led to it
 	// costs the budget nothing.
@@ -91,7 +94,7 @@ type Request struct {
 	Read      bool         // it changes nothing
 	Safety    Safety       // what is declared; Unsafe with a key becomes Keyed where the key is trusted
 	Carries   bool         // it carries a key
-	Derives   bool         // that is never the intention's own, but always one that derives from it
+	Derives   bool         // that derives from the intention's own, and is not one to trust
 	Key       string       // the caller's own, which declares that it is honoured
 	Following *Call        // the call of the previous redirect hop
 	Err       error        // why it cannot be sent; nil if it can
@@ -160,9 +163,16 @@ func (c *Call) Outermost() *Call {
 	return c
 }
 
+// Above returns the call of the transport around that carries the same request;
+// nil if there is none.
+func (c *Call) Above() *Call { return c.request.above }
+
 // Address returns what the transport said in [Request] of where the call goes; nil
 // for a function.
 func (c *Call) Address() fmt.Stringer { return c.request.Address }
+
+// KeyHeader returns the header in which the call's destination takes keys.
+func (c *Call) KeyHeader() string { return c.policy.Key.Header }
 
 // exchange adapts an Exchange to the loop.
 type exchange struct {

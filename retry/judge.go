@@ -16,12 +16,16 @@ import (
 func (a *attempt) judge(err error, below seen) *Result {
 	c := a.call
 	r := &c.inTrouble().result
-	*r = Result{Failed: true, Err: err, Verdict: c.state.opts.classify(err)}
+	*r = Result{Failed: true, Err: err}
+	r.Verdict, r.Stated = c.state.opts.classify(err)
 	v, worst := &r.Verdict, below.worst
-	applied := false                                               // by its only write, as the answer to that says
+	applied := false // by its only write, as the answer to that says
+	if worst != nil && worst.verdict.Origin == classify.Caller && a.Err() == nil && *v != worst.verdict {
+		worst = nil // the function has ended it by itself, and failed with something else
+	}
 	if worst != nil && (unclassified(*v) || *v == worst.verdict) { // an error that carries the verdict is about that call
-		*v, r.Outcome, r.Final = worst.verdict, worst.outcome, worst.final
-		applied = worst.outcome == Applied && v.Class == classify.Permanent && below.applied == 1 && !below.several
+		*v, r.Outcome, r.Final, r.Stated = worst.verdict, worst.outcome, worst.final, r.Stated || worst.stated
+		applied = worst.outcome == Applied && v.Class == classify.Permanent && below.calls == 1 && below.applied == 1 && !below.several
 		if errors.Is(err, ErrOutcomeUnknown) {
 			r.Outcome, applied = Unknown, false
 		}
@@ -66,7 +70,7 @@ func (c *Call) correct(r *Result) {
 		v.Origin = classify.Caller
 	case v.Origin == classify.Caller:
 		v.Origin = classify.Local // somebody below has cancelled: that speaks neither about the caller nor about the callee
-	case c.hadItsRepeat(*v):
+	case !r.Stated && c.hadItsRepeat(*v):
 		v.Class = classify.Permanent
 	}
 }
@@ -84,15 +88,11 @@ func (c *Call) callersTimeIsUp() bool {
 	return !end.IsZero() && time.Until(end) <= 0
 }
 
-// repeatedOnce are the statuses that are worth one repeat: a callee that is asked
-// at the wrong place, or too early, once more says so again (RFC 9110 section
-// 15.5.20, RFC 8470 section 5.2).
-var repeatedOnce = map[string]int{"http_421": 421, "http_425": 425}
-
-// hadItsRepeat reports whether v is one of them and came before.
+// hadItsRepeat reports whether v is that of a status which is worth one repeat,
+// and came before: a callee that is asked at the wrong place, or too early, once
+// more says so again (RFC 9110 section 15.5.20, RFC 8470 section 5.2).
 func (c *Call) hadItsRepeat(v classify.Verdict) bool {
-	code, once := repeatedOnce[v.Reason]
-	if _, declared := c.policy.Statuses[code]; !once || declared || v.Class != classify.Retryable {
+	if v.Reason != "http_421" && v.Reason != "http_425" || v.Class != classify.Retryable {
 		return false
 	}
 	return slices.ContainsFunc(c.trials(), func(a Attempt) bool { return a.Verdict.Reason == v.Reason })
@@ -128,17 +128,21 @@ func asksAll(v classify.Verdict) bool {
 // classify asks the user's classifiers, then the rules of package classify. An
 // answer by which the callee itself forbids a repeat stands above both, and a
 // hint that it gave is kept.
-func (o *Options) classify(err error) classify.Verdict {
-	v := classify.Error(err)
+func (o *Options) classify(err error) (v classify.Verdict, stated bool) {
 	if len(o.Classifiers) == 0 || repeatRefused(err) {
-		return v
+		return classify.Error(err), false
 	}
 	given, ok := o.Classify(err)
 	if !ok {
-		return v
+		return classify.Error(err), false
 	}
-	given.RetryAfter = max(given.RetryAfter, v.RetryAfter)
-	return given
+	if answer, ok := errors.AsType[interface {
+		error
+		Verdict() classify.Verdict
+	}](err); ok {
+		given.RetryAfter = max(given.RetryAfter, answer.Verdict().RetryAfter)
+	}
+	return given, true
 }
 
 // repeatRefused reports whether err is an answer that forbids a repeat.

@@ -42,6 +42,7 @@ type entry struct {
 	failed  bool
 	verdict classify.Verdict
 	outcome Outcome
+	stated  bool // the user gave the class
 	final   bool // the answer speaks for the whole intention
 	write   bool // it was no read
 	trusted bool // a repeat would not double its effect

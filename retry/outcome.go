@@ -163,7 +163,7 @@ func (c *Call) enterOutcome(failed bool, v classify.Verdict) {
 	if r := c.ring.Load(); r != nil && c.outcome != NotApplied {
 		r.doubt()
 	}
-	e := entry{failed: failed, verdict: v, outcome: c.outcome, final: failed && c.last.Final}
+	e := entry{failed: failed, verdict: v, outcome: c.outcome, final: failed && c.last.Final, stated: failed && c.last.Stated}
 	if c.isRequest {
 		e.write, e.trusted = !c.request.Read, c.trust() != Unsafe
 	} else if below := c.below(); below.calls > 0 && c.returned { // after a panic nobody knows what else was done

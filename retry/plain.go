@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -14,16 +15,21 @@ func Plain(err error) string {
 	if err == nil {
 		return "<nil>"
 	}
-	text := err.Error()
+	text := fmt.Sprintf("%v", err) // which survives an Error that panics
 	eachURL(err, func(u string) {
 		text = strings.ReplaceAll(text, strconv.Quote(u), strconv.Quote(withoutSecrets(u)))
 	})
-	return strings.ReplaceAll(text, "\n", "; ") // of several joined errors each has a line
+	return oneLine.Replace(text) // of several joined errors each has a line
 }
+
+var oneLine = strings.NewReplacer("\r\n", "; ", "\n", "; ", "\r", "; ")
 
 // eachURL calls found with the URL of every url.Error in err.
 func eachURL(err error, found func(string)) {
 	if e, ok := err.(*url.Error); ok {
+		if e == nil {
+			return
+		}
 		found(e.URL)
 	}
 	switch e := err.(type) {
@@ -44,14 +50,11 @@ func eachURL(err error, found func(string)) {
 func withoutSecrets(u string) string {
 	u, _, _ = strings.Cut(u, "#")
 	u, _, _ = strings.Cut(u, "?")
-	scheme, rest, ok := strings.Cut(u, "://")
+	before, rest, ok := strings.Cut(u, "//")
 	if !ok {
-		return u
+		before, rest = "", u
+	} else {
+		before += "//"
 	}
-	authority, path, hasPath := strings.Cut(rest, "/")
-	u = scheme + "://" + authority[strings.LastIndexByte(authority, '@')+1:]
-	if hasPath {
-		u += "/" + path
-	}
-	return u
+	return before + rest[strings.LastIndexByte(strings.SplitN(rest, "/", 2)[0], '@')+1:]
 }

@@ -106,7 +106,8 @@ func (c *Call) note(r *Result, start time.Time, took time.Duration) {
 
 // BodyFailed tells the observer, and the attempt around, that the body of a
 // response broke after it had been handed over: the operation ran, its result
-// is lost.
+// is lost. Of one that its own reader ended, of origin Caller, only the attempt
+// around is told.
 func (c *Call) BodyFailed(err error, v classify.Verdict) {
 	if l := c.book(); l != nil {
 		e := entry{failed: true, verdict: v, outcome: Applied, write: !c.request.Read, trusted: c.trust() != Unsafe}
@@ -116,6 +117,9 @@ func (c *Call) BodyFailed(err error, v classify.Verdict) {
 			e.verdict.Repeatable, e.outcome = true, NotApplied
 		}
 		l.enter(e)
+	}
+	if v.Origin == classify.Caller { // who ends a body that it reads need not be told
+		return
 	}
 	c.tell(Event{
 		Kind: EventAttempt, Attempt: max(1, len(c.trials())), Start: c.started().time(time.Now()), Duration: c.started().since(), Failed: true,

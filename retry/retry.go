@@ -45,7 +45,7 @@
 // with [Request], [Try] and [Result]; a [Call] tells the rest. [Passage] saves an
 // allocation. [Mark] is what to tell another process of an attempt, which takes
 // it up with [WithMark]. [Within], [CallOf], [SafetyOf], [AttemptOf] and
-// [AttemptsBelow] ask a context. [Plain] prints errors.
+// [RepeatsBelow] ask a context. [Plain] prints errors.
 package retry
 
 import (

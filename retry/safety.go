@@ -56,7 +56,7 @@ func (c *Call) trust() Safety {
 	switch {
 	case c.request.Safety == Idempotent:
 		return Idempotent
-	case !c.request.Carries || c.overlaps || !c.keyValid():
+	case !c.request.Carries || c.request.Derives || c.overlaps || !c.keyValid():
 		return Unsafe
 	case c.request.Safety == Keyed, c.policy.Key.Honored, c.outer != nil && c.outer.keyed,
 		c.request.above != nil && c.request.above.trust() == Keyed, c.keys().isDeclared():
@@ -84,7 +84,7 @@ func (c *Call) keyLost() bool {
 		return c.safety == Keyed && !c.last.Verdict.Repeatable && !c.keyValid()
 	case r.Read, r.Safety == Idempotent:
 		return false
-	case r.Carries:
+	case r.Carries && !r.Derives:
 		return !c.keyValid()
 	default:
 		return r.Following != nil
