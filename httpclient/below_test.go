@@ -324,6 +324,23 @@ func TestH33OneStreamAfterAnInterimAnswer(t *testing.T) {
 	}
 }
 
+// Nor is it one to a read: what net/http sends again after it is counted.
+func TestH34CountedAfterAnInterimAnswer(t *testing.T) {
+	t.Parallel()
+	interim := []byte{0x08, 3, '1', '0', '3'} // :status is 103, not indexed (RFC 7541 section 6.2.2)
+	p := &twoPeer{answer: func(f *framer, stream uint32, _ int) {
+		f.send(frameHeaders, flagEndHeaders, stream, interim)
+		f.resetStream(stream, 1)
+	}}
+	base, url := serveTwo(t, p)
+	for _, below := range []http.RoundTripper{base, roundTrip(base.RoundTrip)} {
+		before := p.requests.Load()
+		_, err := overBase(t, quick(), below).RoundTrip(call(t, context.Background(), "GET", url, ""))
+		assert.ErrorIs(t, err, retry.ErrAttempts)
+		assert.EqualValues(t, 3, p.requests.Load()-before, "streams")
+	}
+}
+
 // Known to work: no GetBody for requests with a body (EOF and REFUSED_STREAM
 // come back untouched).
 func TestH33NoGetBody(t *testing.T) {

@@ -48,10 +48,7 @@ type watcher struct {
 
 func (w *watcher) watch(ctx context.Context) context.Context {
 	w.hooks.GetConn, w.hooks.GotConn, w.hooks.WroteHeaders = w.onGetConn, w.onGotConn, w.onWroteHeaders
-	w.hooks.GotFirstResponseByte = w.onFirstByte
-	if !w.spare { // else it does no harm to take an interim answer for one
-		w.hooks.Got1xxResponse = w.onInterim
-	}
+	w.hooks.GotFirstResponseByte, w.hooks.Got1xxResponse = w.onFirstByte, w.onInterim
 	return httptrace.WithClientTrace(ctx, &w.hooks)
 }
 
